@@ -1,0 +1,1 @@
+../../masu/contents.py
