@@ -1,0 +1,1 @@
+"""The engine's vocabulary: one file per block, each with its schema and the tensors it implies."""

@@ -1,0 +1,28 @@
+"""Activation functions."""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator
+
+from masu.specs.strict import Strict
+
+
+class SiLU(Strict):
+    """`x * sigmoid(alpha * x)`."""
+
+    type: Literal["SiLU"]
+    alpha: float
+
+
+class GELU(Strict):
+    """Gaussian error linear unit; `approximate` selects the tanh form."""
+
+    type: Literal["GELU"]
+    approximate: bool
+
+
+class Identity(Strict):
+    type: Literal["Identity"]
+
+
+Activation = Annotated[SiLU | GELU | Identity, Discriminator("type")]

@@ -1,0 +1,111 @@
+"""manifest.json: where a package came from, and what every source item became.
+
+The engine ignores this file. It holds only functions of the source's bytes, the recipe and the
+version of masu (no paths, no times), so equal conversions write equal manifests.
+"""
+
+import json
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from masu.specs.dtypes import FloatDType
+from masu.specs.schema_errors import validate_json
+from masu.specs.strict import IntegersOnly, Strict
+
+MANIFEST = "manifest.json"
+
+PackageFile = Literal["config.json", "model.safetensors", "tokenizer.json"]
+"""The files that a manifest vouches for; a closed list, so no manifest can point elsewhere."""
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Source(Strict):
+    """The checkpoint that was converted.
+
+    Attributes:
+        kind: how it was reached.
+        name: repository, requirement, or the last part of a path; never a whole path.
+        revision: commit of a Hub repository, version of a distribution.
+        files: hashes of its files, of those that are known.
+    """
+
+    kind: Literal["folder", "hub", "gguf", "pypi"]
+    name: str
+    revision: str | None
+    files: dict[str, Sha256]
+
+
+class LedgerEntry(Strict):
+    """What one tensor, config key or file of the source became.
+
+    Attributes:
+        status: `used`: it shaped the package; `inert`: it is known to change no output;
+            `left_out`: it does something that the package does without (a vision tower).
+        into: names in the package that it went into.
+        reason: why it is not in the package; null only if it is.
+    """
+
+    status: Literal["used", "inert", "left_out"]
+    into: tuple[str, ...]
+    reason: str | None
+
+    @model_validator(mode="after")
+    def _accounts_for_itself(self) -> Self:
+        if self.status != "used" and (self.into or not self.reason):
+            raise ValueError(f"status {self.status} needs a reason, and goes into nothing")
+        return self
+
+
+class Ledger(Strict):
+    """Every item of the source by name: nothing is dropped without a word.
+
+    Attributes:
+        notes: remarks on the whole, e.g. how many values a change of dtype rounded.
+    """
+
+    tensors: dict[str, LedgerEntry]
+    config_keys: dict[str, LedgerEntry]
+    files: dict[str, LedgerEntry]
+    notes: tuple[str, ...]
+
+
+class Manifest(Strict):
+    """The whole of manifest.json.
+
+    Attributes:
+        masu_version: the release that wrote the package.
+        engine: name of the engine profile that it was written for.
+        dtype: the model's own element type.
+        recipe: the recipe as applied; null without one.
+        files: hash of each file of the package.
+        tensors: hash of each stored array's bytes, by its name in model.safetensors.
+        source_tensors: hash of each source tensor's bytes.
+        formats: weight spec of each matrix, the text of its `.spec` metadata.
+        text_vectors: rendered prompts and their token ids; none are written yet.
+    """
+
+    format_version: Annotated[Literal[1], IntegersOnly]
+    masu_version: str
+    engine: str
+    dtype: FloatDType
+    source: Source
+    recipe: dict[str, JsonValue] | None
+    files: dict[PackageFile, Sha256]
+    tensors: dict[str, Sha256]
+    source_tensors: dict[str, Sha256]
+    formats: dict[str, str]
+    ledger: Ledger
+    text_vectors: tuple[()]
+
+    def to_bytes(self) -> bytes:
+        """ASCII JSON with sorted keys: equal manifests are equal bytes."""
+        values = self.model_dump(mode="json")
+        text = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
+        return f"{text}\n".encode("ascii")
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str = MANIFEST) -> Self:
+        """Raises SchemaError, which names each place that is not of the format."""
+        return validate_json(cls, data, where)

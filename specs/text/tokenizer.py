@@ -1,0 +1,78 @@
+"""The package's tokenizer.json: text to ids and back, nothing added and nothing cut."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from masu.specs.errors import RequestError, TextError
+
+
+class PackageTokenizer:
+    """A tokenizer as the engine uses it: special tokens come from the template alone.
+
+    Args:
+        data: bytes of tokenizer.json.
+        where: the file, as messages call it.
+
+    Raises:
+        TextError: not a file of the tokenizers library.
+    """
+
+    def __init__(self, data: bytes, where: str = "tokenizer.json") -> None:
+        try:
+            self._tokenizer = Tokenizer.from_buffer(data)
+        except Exception as error:  # the library raises bare Exception for every malformed file
+            raise TextError(f"{where} cannot be read: {error}") from None
+        # Both are settings of training runs; applied to a prompt they would silently change it.
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    @classmethod
+    def open(cls, path: Path) -> "PackageTokenizer":
+        """Of the tokenizer.json at `path`; TextError also where there is none."""
+        try:
+            return cls(path.read_bytes(), str(path))
+        except OSError as error:
+            raise TextError(f"{path} cannot be read: {error.strerror}") from error
+
+    @property
+    def size(self) -> int:
+        """One more than the largest id."""
+        return max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    @cached_property
+    def base_size(self) -> int:
+        """One more than the largest id of the vocabulary proper, without added tokens."""
+        return max(self._tokenizer.get_vocab(with_added_tokens=False).values(), default=-1) + 1
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        """Ids of the added tokens that are marked as special."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return frozenset(token_id for token_id, token in added.items() if token.special)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text. Special tokens spelled out in it become themselves; none is added.
+
+        Raises:
+            RequestError: the text holds half of a surrogate pair, which no UTF-8 text can.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestError(f"the text is not valid Unicode: {error.reason}") from None
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
+        """Text of the ids. An id that the tokenizer does not know has no text."""
+        return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special)
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token by its exact spelling."""
+        return self._tokenizer.token_to_id(token)
+
+    def token(self, token_id: int) -> str | None:
+        """The spelling of a token in the vocabulary (`Ġthe`, `<0x0A>`), None for an unknown id."""
+        return self._tokenizer.id_to_token(token_id)
