@@ -1,0 +1,217 @@
+"""Tokenizer, template, special tokens and sampling defaults, as the engine has them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from tokenizers import Tokenizer
+
+from masu.converter.added_tokens import merge_added_tokens
+from masu.converter.chat_template import choose_template
+from masu.converter.checkpoint import Checkpoint
+from masu.specs.codec import ChatCodecConfig
+from masu.specs.errors import TextError
+from masu.specs.generation import NO_GENERATION_DEFAULTS, GenerationConfig
+from masu.specs.jsonfile import read_json
+from masu.specs.manifest import LedgerEntry
+from masu.specs.models import ModelSpec
+from masu.specs.text.stops import StopSet
+from masu.specs.text.template import ChatTemplate
+
+SAMPLING_KEYS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+
+GENERATION_INERT: Mapping[str, str] = {
+    "_from_model_config": "a mark of transformers",
+    "bos_token_id": "the tokenizer carries it",
+    "cache_implementation": "how transformers stores its cache",
+    "do_sample": "the engine always samples",
+    "max_length": "a limit of one request, not of the model",
+    "max_new_tokens": "a limit of one request, not of the model",
+    "pad_token_id": "padding is not used by the engine",
+    "transformers_version": "the version that saved the file",
+    "trust_remote_code": "no remote code is ever run",
+}
+
+
+NEUTRAL = (None, False, 0, 1.0, [], {})
+"""Values at which an option of transformers does nothing."""
+
+
+@dataclass(frozen=True)
+class ImportedText:
+    """What the package says about text.
+
+    Attributes:
+        codec: template, roles, special tokens, reasoning.
+        generation: sampling defaults and the union of stop ids.
+        tokenizer: bytes of tokenizer.json, all added tokens in it.
+        files: what became of each tokenizer file and each key of generation_config.json.
+        stop_origins: where each stop id came from.
+        notes: remarks for the ledger.
+    """
+
+    codec: ChatCodecConfig
+    generation: GenerationConfig
+    tokenizer: bytes
+    files: Mapping[str, LedgerEntry]
+    stop_origins: Mapping[int, tuple[str, ...]]
+    notes: tuple[str, ...] = field(default=())
+
+
+def import_text(checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int) -> ImportedText:
+    """Read every tokenizer file of the checkpoint, account for each, and build the codec.
+
+    Raises:
+        TextError: no tokenizer.json, contradicting ids, an unusable template or token.
+    """
+    texts = {name: _parsed(checkpoint, name) for name in checkpoint.texts if name.endswith("json")}
+    tokenizer = _load_tokenizer(checkpoint)
+    settings = texts.get("tokenizer_config.json", {})
+    merge_added_tokens(tokenizer, texts["tokenizer.json"], settings, texts.get("added_tokens.json"))
+    template = choose_template(checkpoint, settings, texts.get("chat_template.json"), spec)
+    defaults = texts.get("generation_config.json", {})
+    special = _SpecialTokens(settings, texts, checkpoint.config, tokenizer)
+    eos_token, bos_token = special.text("eos_token"), special.text("bos_token")
+    stops = StopSet.collect(checkpoint.config, defaults, special.id(eos_token))
+    generation, ledger = _generation(defaults, stops.ids, spec)
+    ChatTemplate(template.source, bos_token, eos_token)  # must compile
+    codec = ChatCodecConfig(
+        type="ChatCodecConfig",
+        prompt_template=template.source,
+        output_parser_regex=spec.parser_regex,
+        system_role_name=spec.system_role,
+        user_role_name=spec.user_role,
+        assistant_role_name=spec.assistant_role,
+        eos_token=eos_token,
+        bos_token=bos_token,
+        end_of_thinking_tag=spec.end_of_thinking_tag,
+        default_system_prompt=spec.default_system_prompt,
+        reasoning_config=spec.reasoning,
+    )
+    return ImportedText(
+        codec=codec,
+        generation=generation,
+        tokenizer=tokenizer.to_str(pretty=True).encode(),
+        files={**_used_files(checkpoint), **template.files, **ledger},
+        stop_origins=stops.origins,
+        notes=(*template.notes, *_vocabulary_notes(tokenizer, vocab_size)),
+    )
+
+
+def _parsed(checkpoint: Checkpoint, name: str) -> Any:
+    parsed = read_json(checkpoint.texts[name], f"{checkpoint.name}: {name}", error=TextError)
+    if not isinstance(parsed, dict):
+        raise TextError(
+            f"{checkpoint.name}: {name}: expected an object, found {type(parsed).__name__}"
+        )
+    return parsed
+
+
+def _load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
+    data = checkpoint.texts.get("tokenizer.json")
+    if data is None:
+        raise TextError(
+            f"{checkpoint.name}: no tokenizer.json",
+            hint="save the tokenizer in its fast form: "
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)",
+        )
+    try:
+        return Tokenizer.from_buffer(data)
+    except Exception as error:  # the library raises bare Exception for every malformed file
+        raise TextError(f"{checkpoint.name}: tokenizer.json: {error}") from None
+
+
+class _SpecialTokens(NamedTuple):
+    """Where a special token may be named, the first that does winning."""
+
+    settings: Any
+    texts: Any
+    config: Mapping[str, Any]
+    tokenizer: Tokenizer
+
+    def text(self, key: str) -> str | None:
+        """`bos_token` or `eos_token`: by the tokenizer's files, else by its id in config.json."""
+        for source in (self.settings, self.texts.get("special_tokens_map.json", {})):
+            value = source.get(key)
+            if isinstance(value, dict):
+                value = value.get("content")
+            if value is not None:
+                if not isinstance(value, str):
+                    raise TextError(f"{key}: expected a string or a token object, found {value!r}")
+                return value
+        ids = self.config.get(f"{key}_id")
+        first = ids[0] if isinstance(ids, list) and ids else ids
+        return self.tokenizer.id_to_token(first) if isinstance(first, int) else None
+
+    def id(self, text: str | None) -> int | None:
+        return None if text is None else self.tokenizer.token_to_id(text)
+
+
+def _generation(
+    defaults: Mapping[str, Any], stops: tuple[int, ...], spec: ModelSpec
+) -> tuple[GenerationConfig, dict[str, LedgerEntry]]:
+    """Sampling defaults as written, and what became of every key."""
+    config = NO_GENERATION_DEFAULTS.model_copy(update={"stop_token_ids": stops})
+    values = {key: defaults[key] for key in SAMPLING_KEYS if key in defaults}
+    ledger = {
+        f"generation_config.json: {key}": _generation_entry(key, value)
+        for key, value in sorted(defaults.items())
+    }
+    try:
+        read = GenerationConfig.model_validate({**dict(config), **values})
+    except ValidationError as error:
+        problems = [f"{e['loc'][0]}: {e['msg']}, found {e['input']!r}" for e in error.errors()]
+        raise TextError("generation_config.json:", problems=problems) from None
+    return spec.generation.apply(read), ledger
+
+
+def _generation_entry(key: str, value: Any) -> LedgerEntry:
+    if key in SAMPLING_KEYS:
+        return _used(f"config.json: generation_config.{key}")
+    if key == "eos_token_id":
+        return _used("config.json: generation_config.stop_token_ids")
+    if key == "do_sample" and value is False:
+        reason = "the engine samples unless a request asks for temperature 0"
+        return LedgerEntry(status="left_out", into=(), reason=reason)
+    if key in GENERATION_INERT or value in NEUTRAL:
+        reason = GENERATION_INERT.get(key, "at its neutral value")
+        return LedgerEntry(status="inert", into=(), reason=reason)
+    reason = "the engine has no such option"
+    return LedgerEntry(status="left_out", into=(), reason=reason)
+
+
+def _used(into: str) -> LedgerEntry:
+    return LedgerEntry(status="used", into=(into,), reason=None)
+
+
+def _used_files(checkpoint: Checkpoint) -> dict[str, LedgerEntry]:
+    into = {
+        "tokenizer.json": "tokenizer.json",
+        "tokenizer_config.json": "config.json: token_codec_config",
+        "special_tokens_map.json": "config.json: token_codec_config",
+        "added_tokens.json": "tokenizer.json",
+        "generation_config.json": "config.json: generation_config",
+    }
+    return {name: _used(into[name]) for name in checkpoint.texts if name in into}
+
+
+def _vocabulary_notes(tokenizer: Tokenizer, vocab_size: int) -> tuple[str, ...]:
+    """Ids that the model has no row for: refused in the vocabulary proper, noted when added."""
+    base = tokenizer.get_vocab(with_added_tokens=False)
+    largest = max(base.values(), default=-1)
+    if largest >= vocab_size:
+        raise TextError(
+            f"tokenizer.json has ids up to {largest}, config.json says vocab_size {vocab_size}",
+            hint="the tokenizer is not that of this model",
+        )
+    beyond = sorted(
+        (token_id, token)
+        for token, token_id in tokenizer.get_vocab(with_added_tokens=True).items()
+        if token_id >= vocab_size
+    )
+    return tuple(
+        f"added token {token!r} has id {token_id}, but the model has {vocab_size} rows: "
+        "a prompt that holds it is refused"
+        for token_id, token in beyond
+    )

@@ -1,0 +1,91 @@
+"""Properties that every family file must have; nothing is listed here."""
+
+import json
+from pathlib import Path
+
+import pytest
+from checkpoints import random_checkpoint
+
+from masu.converter.config import DenseConfig, read_config
+from masu.converter.convert import accept_config, plan_conversion
+from masu.converter.families import family_names, load_family
+from masu.converter.sources.folder import open_folder
+from masu.specs.errors import ConfigError, UnknownFamily
+from masu.specs.models import ModelSpec, named_models
+
+FAMILIES = family_names()
+OWN = [name for name in FAMILIES if load_family(name).tiny]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_file_name_is_the_model_type(name: str) -> None:
+    family = load_family(name)
+    assert family.tiny.get("model_type", name) == name
+    assert family.tiny or family.text_config, "a family has a tiny config or wraps one that has"
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_unknown_key_is_refused_by_name(name: str) -> None:
+    config = {**load_family(name).tiny, "new_trick": 1}
+    with pytest.raises(ConfigError, match="new_trick"):
+        accept_config(config, None, "test")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_key_of_a_saved_config_is_accounted_for(name: str) -> None:
+    from transformers import AutoConfig
+
+    tiny = {k: v for k, v in load_family(name).tiny.items() if k != "model_type"}
+    saved = AutoConfig.for_model(name, **tiny).to_dict()
+    _, account = read_config(load_family(name).config, saved, "test")
+    assert {*account.used, *account.inert} == saved.keys()
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_defaults_are_those_of_transformers(name: str) -> None:
+    from transformers import AutoConfig
+
+    reference = AutoConfig.for_model(name)
+    schema = load_family(name).config
+    derived = {"layer_types", "no_rope_layers", "head_dim", "num_key_value_heads"}
+    renamed = {"sliding_window_pattern": "_sliding_window_pattern"}
+    for key, field in schema.model_fields.items():
+        if field.is_required() or key in derived or key == "rope_parameters":
+            continue
+        # transformers clears the window where it is turned off; masu reads the switch itself
+        if key == "sliding_window" and "use_sliding_window" in schema.model_fields:
+            continue
+        expected = getattr(reference, renamed.get(key, key), field.default)
+        assert field.default == expected, key
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_tiny_is_small_and_square(name: str) -> None:
+    """Hidden size equal to intermediate size: a transposed matrix keeps its shape and is caught."""
+    config, _ = read_config(load_family(name).config, load_family(name).tiny, "test")
+    assert isinstance(config, DenseConfig)
+    assert config.hidden_size == config.intermediate_size
+    assert config.num_hidden_layers <= 4
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_checkpoint_saved_by_transformers_5_converts(name: str, tmp_path: Path) -> None:
+    random_checkpoint(load_family(name).tiny, tmp_path / "hf")
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["transformers_version"].startswith("5.")
+    plan = plan_conversion(open_folder(tmp_path / "hf"), ModelSpec(repo=name), dtype="F32")
+    assert plan.family == name
+    assert set(plan.rounded.values()) <= {("F32", "F32")}, "only folded weights are rounded"
+
+
+def test_an_unknown_family_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(UnknownFamily, match="lama3") as caught:
+        load_family("lama3")
+    assert "llama" in str(caught.value.hint)
+
+
+def test_named_models_are_well_formed() -> None:
+    models = named_models()
+    assert len({m.repo for m in models}) == len({m.name for m in models}) == len(models)
+    assert all(m.vendor and m.family and m.size for m in models)
+    assert all(m.parser_regex for m in models if m.output_parser)
