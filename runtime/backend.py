@@ -1,0 +1,311 @@
+"""What a backend supplies: operations of a kernel's size, each with a default in plain arrays.
+
+A new backend is one file in `backends/`: it names its array namespace and overrides what it does
+better. Blocks use these operations only, so every block runs on every backend.
+
+Rounding is the same everywhere, and is the engine's. Activations have one dtype; sums, norms,
+softmax, rotations and activation functions are computed in the *wide* dtype (float32, or float64
+where the activations are float64) and rounded to the activations' dtype at the operation's end.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from masu.runtime.weights import Weight
+from masu.specs.blocks.activation import GELU, Activation, SiLU
+from masu.specs.blocks.mlp import Clipping
+from masu.specs.blocks.norm import NormalizationConfig
+from masu.specs.dtypes import FLOAT_DTYPES, NUMPY_DTYPES
+from masu.specs.tensors import Shape
+
+Array: TypeAlias = Any
+"""An array of the backend's namespace."""
+
+ACTIVATION_DTYPES: dict[str, np.dtype] = {
+    "float64": np.dtype(np.float64),
+    **{name: NUMPY_DTYPES[stored] for name, stored in FLOAT_DTYPES.items()},
+}
+
+
+def wide_dtype(dtype: np.dtype) -> np.dtype:
+    """What activations of this dtype are summed in."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
+
+
+class Backend:
+    """Plain array code over `xp`; see the module for the rounding it keeps to.
+
+    Attributes:
+        name: that of its file.
+        dtypes: the activations it computes in.
+        xp: the array namespace (numpy, jax.numpy ...).
+    """
+
+    name: ClassVar[str]
+    dtypes: ClassVar[tuple[str, ...]]
+    xp: Any
+
+    def default_dtype(self, stored: str) -> str:
+        """Activations for a package whose parameters have this type (the file's name for it)."""
+        return next(name for name, in_file in FLOAT_DTYPES.items() if in_file == stored)
+
+    # Arrays: how they come in, go out, are kept, and how a function over them is compiled.
+
+    def array(self, values: np.ndarray) -> Array:
+        return self.xp.asarray(values)
+
+    def to_numpy(self, values: Array) -> np.ndarray:
+        return np.asarray(values)
+
+    def copy(self, values: Array) -> Array:
+        return self.xp.array(values, copy=True)
+
+    def zeros(self, shape: Shape, dtype: np.dtype) -> Array:
+        return self.xp.zeros(shape, dtype)
+
+    def hold(self, weight: Weight, dtype: np.dtype) -> Weight:
+        """A stored matrix (of numpy arrays) in the form that this backend computes with.
+
+        The default decodes it once, to the wide dtype of activations of `dtype`. A backend with
+        kernels for stored codes keeps them, and overrides `embed`, `linear` and `readout`.
+        """
+        decoded = weight.decoded(wide_dtype(dtype))
+        return Weight(
+            decoded.format,
+            {suffix: self.array(values) for suffix, values in decoded.arrays.items()},
+            decoded.shape,
+            decoded.planes,
+        )
+
+    def compile(
+        self, function: Callable[..., Any], config: Any, *, donate: tuple[int, ...] = ()
+    ) -> Callable[..., Any]:
+        """`function(backend, config, *arrays)` as a function of the arrays alone.
+
+        Args:
+            config: hashable; equal configs may share the compiled code.
+            donate: places among `arrays` that the call may overwrite.
+        """
+        return functools.partial(function, self, config)
+
+    def write(self, buffer: Array, rows: Array, position: Array) -> Array:
+        """The buffer `[groups, capacity, width]` with rows `[groups, tokens, width]` at `position`.
+
+        Rows that would stand past the end are padding, and are dropped. A backend with mutable
+        arrays may write in place: the caller gives the buffer up.
+        """
+        end = position + rows.shape[1]
+        written = self.xp.concatenate([buffer[:, :position], rows, buffer[:, end:]], axis=1)
+        return written[:, : buffer.shape[1]]
+
+    def grow(self, buffer: Array, capacity: int) -> Array:
+        """The buffer `[groups, old capacity, width]` with room for `capacity` rows."""
+        groups, old, width = buffer.shape
+        room = self.zeros((groups, capacity - old, width), buffer.dtype)
+        return self.xp.concatenate([buffer, room], axis=1)
+
+    # Products with weights.
+
+    def wide(self, x: Array) -> Array:
+        return x.astype(wide_dtype(x.dtype))
+
+    def product(self, left: Array, right: Array) -> Array:
+        """The matrix product of two wide arrays, at full precision."""
+        return self.xp.matmul(left, right)
+
+    def embed(self, table: Weight, ids: Array, dtype: np.dtype) -> Array:
+        """Rows `[tokens, width]` of a table `[vocab, width]`, as activations of `dtype`."""
+        return table.decode(wide_dtype(dtype), self.xp)[ids].astype(dtype)
+
+    def linear(self, x: Array, weight: Weight, biases: Array | None = None) -> Array:
+        """`[..., in]` times a matrix `[out, in]`, plus wide biases `[out]`, rounded once."""
+        out = self.readout(x, weight)
+        return (out if biases is None else out + biases).astype(x.dtype)
+
+    def readout(self, x: Array, weight: Weight) -> Array:
+        """`[..., in]` times a matrix `[out, in]`, left wide."""
+        wide = self.wide(x)
+        return self.product(wide, weight.decode(wide.dtype, self.xp).T)
+
+    # Norms and activation functions.
+
+    def norm(
+        self, x: Array, config: NormalizationConfig, scales: Array | None, biases: Array | None
+    ) -> Array:
+        """Root-mean-square norm over the last axis, or layer norm where the mean is subtracted.
+
+        `only_normalization` rounds the normalised values and the scales before their product,
+        `full_layer` rounds the product.
+        """
+        wide = self.wide(x)
+        if config.subtract_mean:
+            wide = wide - self.xp.mean(wide, axis=-1, keepdims=True)
+        variance = self.xp.mean(wide * wide, axis=-1, keepdims=True)
+        out = wide / self.xp.sqrt(variance + config.epsilon)
+        if scales is not None:
+            shifted: Array = scales + (config.scale_offset or 0.0)
+            if config.upcast_mode == "only_normalization":
+                out, shifted = out.astype(x.dtype), shifted.astype(x.dtype)
+            out = out * shifted
+        if biases is not None:
+            out = self.wide(out.astype(x.dtype)) + biases
+        return out.astype(x.dtype)
+
+    def activate(self, x: Array, activation: Activation) -> Array:
+        """An activation function of a wide array."""
+        match activation:
+            case SiLU(alpha=alpha):
+                return x * self.sigmoid(alpha * x)
+            case GELU(approximate=True):
+                inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+                return 0.5 * x * (1.0 + self.xp.tanh(inner))
+            case GELU():
+                return 0.5 * x * (1.0 + self.erf(x * math.sqrt(0.5)))
+        return x
+
+    def sigmoid(self, x: Array) -> Array:
+        """Of a wide array; `exp` sees no positive number, so that nothing overflows."""
+        small = self.xp.exp(-self.xp.abs(x))
+        return self.xp.where(x >= 0, 1.0, small) / (1.0 + small)
+
+    def erf(self, x: Array) -> Array:
+        """`2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!`: terms of one sign, nothing cancels.
+
+        Beyond 6 the function is 1 in float64; at 6 the sum needs 90 terms.
+        """
+        x = self.xp.clip(x, -6.0, 6.0)
+        term = total = x
+        for n in range(1, 100):
+            term = term * (x * x) * (2.0 / (2 * n + 1))
+            total = total + term
+        return (2 / math.sqrt(math.pi)) * self.xp.exp(-x * x) * total
+
+    def soft_cap(self, x: Array, cap: float) -> Array:
+        """`cap * tanh(x / cap)` of a wide array."""
+        return self.xp.tanh(x / cap) * cap
+
+    def clip(self, x: Array, bounds: Clipping | None) -> Array:
+        """A wide array within `(lowest, highest)`; null leaves a side open."""
+        lowest, highest = bounds or (None, None)
+        if lowest is not None:
+            x = self.xp.maximum(x, lowest)
+        return x if highest is None else self.xp.minimum(x, highest)
+
+    def gated_mlp(
+        self,
+        x: Array,
+        up: Weight,
+        up_biases: Array | None,
+        down: Weight,
+        down_biases: Array | None,
+        activation: Activation,
+        up_clipping: Clipping | None,
+        gate_clipping: Clipping | None,
+    ) -> Array:
+        """`down(up(x) * activation(gate(x)))`; the rows of `up` are up's, then the gate's.
+
+        Clips come before the activation and the product. The activation is rounded, then the
+        product is.
+        """
+        values, gates = self.xp.split(self.linear(x, up, up_biases), 2, axis=-1)
+        values = self.clip(self.wide(values), up_clipping).astype(x.dtype)
+        gates = self.activate(self.clip(self.wide(gates), gate_clipping), activation)
+        return self.linear(values * gates.astype(x.dtype), down, down_biases)
+
+    # Attention.
+
+    def rotations(self, frequencies: Array, factor: Array, positions: Array) -> tuple[Array, Array]:
+        """Wide cosines and sines `[tokens, pairs]` of `positions` times `frequencies`."""
+        angles = positions.astype(frequencies.dtype)[:, None] * frequencies
+        return self.xp.cos(angles) * factor, self.xp.sin(angles) * factor
+
+    def rotate(self, x: Array, cosines: Array, sines: Array) -> Array:
+        """`[tokens, heads, width]` with the first `2 * pairs` channels turned, half by half.
+
+        Channel i pairs with channel `i + pairs`; channels past both halves stay as they are.
+        """
+        pairs = cosines.shape[-1]
+        wide, cosines, sines = self.wide(x), cosines[:, None], sines[:, None]
+        first, second = wide[..., :pairs], wide[..., pairs : 2 * pairs]
+        turned = [first * cosines - second * sines, second * cosines + first * sines]
+        return self.xp.concatenate([*turned, wide[..., 2 * pairs :]], axis=-1).astype(x.dtype)
+
+    def attention(
+        self,
+        queries: Array,
+        keys: Array,
+        values: Array,
+        *,
+        position: Array,
+        length: Array,
+        scale: float,
+        is_causal: bool,
+        window: int | None,
+        soft_cap: float | None,
+        sinks: Array | None,
+    ) -> Array:
+        """Softmax attention with grouped heads over a cache; `[tokens, heads, width]`.
+
+        Args:
+            queries: `[tokens, heads, width]`; row i stands at `position + i`. Consecutive heads
+                share a group.
+            keys, values: `[groups, capacity, width]`; rows from `length` on are void, whatever
+                they hold (their values are zeroed: 0 times a stray NaN would be NaN).
+            scale: multiplied into the queries, wide.
+            window, is_causal: see `visible`.
+            soft_cap: applied to the scaled scores, before the mask.
+            sinks: wide `[heads]`: a score that takes part in the softmax and has no value.
+        """
+        xp = self.xp
+        (tokens, heads, width), (groups, capacity, _) = queries.shape, keys.shape
+        grouped = (self.wide(queries) * scale).reshape(tokens, groups, heads // groups, width)
+        grouped = grouped.transpose(1, 2, 0, 3).reshape(groups, -1, width)
+        scores = self.product(grouped, xp.swapaxes(self.wide(keys), 1, 2))
+        scores = scores if soft_cap is None else self.soft_cap(scores, soft_cap)
+        scores = scores.reshape(heads, tokens, capacity)
+        seen = self.visible(tokens, capacity, position, length, is_causal, window)
+        weights = self.softmax(xp.where(seen, scores, -math.inf), sinks)
+        filled = xp.arange(capacity, dtype=np.int32)[:, None] < length
+        kept = xp.where(filled, self.wide(values), 0.0)
+        out = self.product(weights.reshape(groups, -1, capacity), kept)
+        out = out.reshape(heads, tokens, width).transpose(1, 0, 2)
+        return out.astype(queries.dtype)
+
+    def visible(
+        self,
+        tokens: int,
+        capacity: int,
+        position: Array,
+        length: Array,
+        is_causal: bool,
+        window: int | None,
+    ) -> Array:
+        """Which keys each query sees, `[tokens, capacity]`.
+
+        Causal: `query - window < key <= query`. Bidirectional: `|query - key| <= window // 2`.
+        A query sees itself in any case (one past the capacity: the last key), so that no row,
+        not even a void one, is empty.
+        """
+        xp = self.xp
+        query = position + xp.arange(tokens, dtype=np.int32)[:, None]
+        key = xp.arange(capacity, dtype=np.int32)[None]
+        seen = (key <= query) if is_causal else (key < length)
+        if window is not None:
+            near = query - key < window if is_causal else abs(query - key) <= window // 2
+            seen = seen & near
+        return seen | (key == xp.minimum(query, capacity - 1))
+
+    def softmax(self, scores: Array, sinks: Array | None) -> Array:
+        """Over the last axis of wide scores `[heads, tokens, keys]`, with a sink for each head."""
+        peak = self.xp.max(scores, axis=-1, keepdims=True)
+        if sinks is not None:
+            peak = self.xp.maximum(peak, sinks[:, None, None])
+        shares = self.xp.exp(scores - peak)
+        total = self.xp.sum(shares, axis=-1, keepdims=True)
+        if sinks is not None:
+            total = total + self.xp.exp(sinks[:, None, None] - peak)
+        return shares / total

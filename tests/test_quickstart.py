@@ -1,0 +1,42 @@
+"""The tour: a sound package is reused, a real model is fetched, converted and answers."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from golden import GOLDEN
+
+from masu.events import Event
+from masu.quickstart import quickstart
+from masu.specs.errors import OutputError
+
+
+def test_a_sound_package_is_used_as_it_is(tmp_path: Path) -> None:
+    """Nothing is fetched: the package there is another model, and it is the one that answers."""
+    shutil.copytree(GOLDEN / "llama-tied/engine", tmp_path / "package")
+    events: list[Event] = []
+    done = quickstart("hello", tmp_path / "package", on_event=events.append)
+    assert done.conversion is None
+    assert [event.stage for event in events] == ["check", "load", "answer"]
+    assert list(done.seconds) == ["check", "load", "answer"]
+    assert done.answer == quickstart("hello", tmp_path / "package").answer
+
+
+@pytest.mark.slow
+def test_from_nothing_to_an_answer(tmp_path: Path) -> None:
+    first = quickstart(out=tmp_path / "package")
+    assert "Paris" in first.answer
+    assert first.conversion is not None
+    assert first.conversion.verdict is not None
+    assert first.conversion.verdict.passed
+    second = quickstart(out=tmp_path / "package")
+    assert second.conversion is None
+    assert second.answer == first.answer
+
+
+@pytest.mark.slow
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError):
+        quickstart(out=tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"

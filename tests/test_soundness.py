@@ -1,0 +1,65 @@
+"""`masu.check`: the static check, an engine's rules and the strict load, in this order."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from golden import GOLDEN
+
+import masu
+from masu.soundness import load_findings
+from masu.specs.errors import EngineError, NotAPackage
+from masu.specs.package import Package
+from masu.specs.tensors import ArraySpec
+
+
+def problems(path: Path, engine: str | None = None) -> set[str]:
+    return {finding.kind for finding in masu.check(path, engine=engine) if finding.is_problem}
+
+
+def test_a_golden_package_is_sound_and_loads_on_the_engine() -> None:
+    assert problems(GOLDEN / "llama-tied/engine", "uzu-0.6") == set()
+
+
+class Drifted(Package):
+    """Its table has one tensor more than any block of the runtime asks for."""
+
+    def tensors(self) -> dict[str, ArraySpec]:
+        return {**super().tensors(), "decoder.forgotten": ArraySpec("F32", (1,))}
+
+
+def test_the_strict_load_is_a_check_of_its_own() -> None:
+    package = Package.open(GOLDEN / "llama-tied/engine")
+    assert not list(load_findings(package))
+    (found,) = load_findings(Drifted(**vars(package)))
+    assert found.kind == "tensors"
+    assert "decoder.forgotten" in found.message
+
+
+def test_a_broken_package_is_not_loaded(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    shutil.copytree(GOLDEN / "llama-tied/engine", package)
+    config = (package / "config.json").read_text()
+    (package / "config.json").write_text(config.replace('"head_dim"', '"head_dims"', 1))
+    assert problems(package) == {"schema"}
+
+
+def test_an_engine_without_the_block_refuses() -> None:
+    """uzu 0.6 has no Mamba2."""
+    assert problems(GOLDEN / "llamba/engine") == set()
+    assert problems(GOLDEN / "llamba/engine", "uzu-0.6") == {"engine"}
+
+
+def test_what_the_runtime_cannot_run_is_a_note() -> None:
+    findings = masu.check(GOLDEN / "modernbert/engine")
+    assert [f.kind for f in findings if "not loaded" in f.message] == ["note"]
+
+
+def test_nothing_there_is_not_a_package(tmp_path: Path) -> None:
+    with pytest.raises(NotAPackage):
+        masu.check(tmp_path / "missing")
+
+
+def test_an_unknown_engine_is_refused_first(tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        masu.check(tmp_path / "missing", engine="uzu-9")
