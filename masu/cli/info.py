@@ -1,0 +1,82 @@
+"""`masu info`: what a package holds, or a source would become."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from masu.cli import options
+from masu.cli.output import note, print_columns, print_json, size
+
+if TYPE_CHECKING:
+    from masu.specs.manifest import Ledger
+    from masu.specs.summary import Summary
+
+
+@click.command(short_help="Show sizes, weight formats and memory.")
+@click.argument("package_or_source")
+@click.option(
+    "--context",
+    type=click.IntRange(min=1),
+    default=4096,
+    show_default=True,
+    metavar="N",
+    help="Length of the conversation whose caches the memory includes, in tokens.",
+)
+@click.option("--ledger", is_flag=True, help="Also say what became of every item of the source.")
+@options.as_json
+def command(package_or_source: str, context: int, ledger: bool, as_json: bool) -> None:  # fmt: skip
+    """Show sizes, weight formats and the least memory that a run takes.
+
+    Nothing is loaded. For a source, this is about the bfloat16 package that it would become.
+    """
+    from masu.contents import overview
+
+    found = overview(package_or_source, context=context)
+    if as_json:
+        kept = {"ledger": found.ledger.model_dump() if found.ledger else None} if ledger else {}
+        print_json({"kind": found.kind, **_figures(found.summary), **kept})
+        return
+    _print_summary(found.kind, found.summary)
+    if ledger:
+        _print_ledger(found.ledger)
+
+
+def _figures(summary: "Summary") -> dict[str, Any]:
+    return {
+        **asdict(summary),
+        "bits_per_weight": summary.bits_per_weight,
+        "memory_floor": summary.memory_floor,
+    }
+
+
+def _print_summary(kind: str, summary: "Summary") -> None:
+    print_columns(
+        [
+            (kind, f"{summary.model_type}, {summary.layers} layers, {summary.dtype}"),
+            ("parameters", f"{summary.parameters:,}"),
+            ("weights", f"{size(summary.weight_bytes)} in {summary.tensors} tensors, "
+                        f"{summary.bits_per_weight:.2f} bits per weight"),
+            ("state", f"{size(summary.state_bytes)} after {summary.context} tokens"),
+            ("memory", f"at least {size(summary.memory_floor)}"),
+            *(
+                ("format", f"{label}: {share.matrices} matrices, {size(share.bytes)}, "
+                           f"{share.bits_per_weight:.2f} bits per weight")
+                for label, share in summary.formats.items()
+            ),
+        ]
+    )  # fmt: skip
+
+
+def _print_ledger(ledger: "Ledger | None") -> None:
+    if ledger is None:
+        note("no ledger: the package has no manifest.json")
+        return
+    groups = ("tensor", ledger.tensors), ("key", ledger.config_keys), ("file", ledger.files)
+    for kind, entries in groups:
+        print_columns(
+            (kind, name, entry.status, ", ".join(entry.into), entry.reason or "")
+            for name, entry in entries.items()
+        )
+    for remark in ledger.notes:
+        click.echo(f"note  {remark}")
