@@ -6,7 +6,7 @@ from pathlib import Path
 
 from masu.specs.container import Container
 from masu.specs.finding import Finding
-from masu.specs.manifest import MANIFEST, Manifest
+from masu.specs.manifest import MANIFEST, WEIGHTS_HEADER, Manifest
 from masu.specs.package import CONFIG, TOKENIZER, WEIGHTS, Package
 from masu.specs.stream import FileRange
 
@@ -34,16 +34,27 @@ def integrity_findings(
 
 
 def _file_findings(path: Path, manifest: Manifest) -> Iterator[Finding]:
-    recorded = dict(manifest.files)
-    for name in (CONFIG, WEIGHTS, TOKENIZER):
-        file, expected = path / name, recorded.get(name)
+    recorded: dict[str, str] = {**manifest.files}
+    for name, where in ((CONFIG, CONFIG), (WEIGHTS_HEADER, WEIGHTS), (TOKENIZER, TOKENIZER)):
+        file, expected = path / where, recorded.get(name)
         if not file.exists():
             if expected is not None:
-                yield Finding("integrity", name, "is in the manifest but not in the folder")
+                yield Finding("integrity", where, "is in the manifest but not in the folder")
         elif expected is None:
-            yield Finding("integrity", name, "is in the folder but not in the manifest")
-        elif (found := _sha256(FileRange(file, 0, file.stat().st_size))) != expected:
-            yield Finding("integrity", name, f"sha256 is {found}, the manifest has {expected}")
+            yield Finding("integrity", where, "is in the folder but not in the manifest")
+        elif (found := _sha256(_vouched(file, name))) != expected:
+            said = f"{name}: sha256" if where == WEIGHTS else "sha256"
+            yield Finding("integrity", where, f"{said} is {found}, the manifest has {expected}")
+
+
+def _vouched(file: Path, name: str) -> FileRange:
+    """The bytes that an entry of the manifest's `files` is the hash of."""
+    size = file.stat().st_size
+    if name != WEIGHTS_HEADER:
+        return FileRange(file, 0, size)
+    with file.open("rb") as weights:
+        length = int.from_bytes(weights.read(8), "little")
+    return FileRange(file, 0, min(8 + length, size))
 
 
 def _tensor_findings(container: Container, manifest: Manifest) -> Iterator[Finding]:

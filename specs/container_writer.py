@@ -5,11 +5,11 @@ import errno
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,13 +33,27 @@ _HINTS = {
 }
 
 
+class WrittenHashes(NamedTuple):
+    """SHA-256 (hex) of what was written: together, header and arrays are every byte of the file.
+
+    Attributes:
+        header: of the header, its length included.
+        arrays: of each stored array, in file order.
+        ranges: of each stretch of a source that was copied.
+    """
+
+    header: str
+    arrays: dict[str, str]
+    ranges: dict[FileRange, str]
+
+
 def write_container(
     path: Path,
     plan: Sequence[PlannedTensor],
     metadata: Mapping[str, str],
     *,
     on_bytes: Callable[[int], None] | None = None,
-) -> dict[str, str]:
+) -> WrittenHashes:
     """Write a new file at `path`; after any failure there is none.
 
     Tensors are taken in file order, one at a time; file ranges pass through a few small buffers.
@@ -49,8 +63,6 @@ def write_container(
         path: must not exist, so that no source can be overwritten while it is being read.
         on_bytes: called with the size of each chunk once it is written; they add up to the file.
 
-    Returns: SHA-256 (hex) of the bytes of each stored array, in file order.
-
     Raises:
         OutputError: the file cannot be written, or pieces do not fill their arrays exactly.
         SourceError: a file range cannot be read to its end.
@@ -59,15 +71,15 @@ def write_container(
     layout = plan_layout(arrays, metadata)
     report = on_bytes or _ignore
     with _Target(path) as target:
-        with ThreadPoolExecutor(1, "sha256") as hashing:
+        with _Hashing() as hashing:
             writer = _ArraysWriter(target, layout, arrays, hashing, report)
             for tensor in _in_file_order(plan, layout):
                 writer.take(tensor)
-            digests = writer.finish()
+            stored, copied = writer.finish()
         target.write(layout.header, 0)
         report(len(layout.header))
         target.sync()
-    return digests
+    return WrittenHashes(hashlib.sha256(layout.header).hexdigest(), stored, copied)
 
 
 def hash_file(path: Path, *, error: type[MasuError] = PackageError) -> str:
@@ -141,6 +153,27 @@ class _Target:
             raise OutputError(message, hint=_HINTS.get(cause.errno or 0)) from cause
 
 
+class _Hashing:
+    """Two threads: one hashes what is stored, one the same bytes by where they came from."""
+
+    def __enter__(self) -> Self:
+        self.stored = ThreadPoolExecutor(1, "sha256-stored")
+        self.sources = ThreadPoolExecutor(1, "sha256-sources")
+        self.ranges: dict[FileRange, Any] = {}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stored.shutdown()
+        self.sources.shutdown()
+
+    def source_digest(self, piece: FileRange) -> Any | None:
+        """A new hash for a stretch; None for one that was hashed before."""
+        if piece in self.ranges:
+            return None
+        self.ranges[piece] = hashlib.sha256()
+        return self.ranges[piece]
+
+
 @dataclass
 class _Cursor:
     """How far one stored array has been written, and the hash of that part."""
@@ -164,14 +197,15 @@ class _ArraysWriter:
         target: _Target,
         layout: FileLayout,
         arrays: Mapping[str, ArraySpec],
-        hashing: ThreadPoolExecutor,
+        hashing: _Hashing,
         on_bytes: Callable[[int], None],
     ) -> None:
         self._target = target
         self._hashing = hashing
         self._on_bytes = on_bytes
-        idle: Future[None] = hashing.submit(_ignore, 0)
-        self._buffers = deque((bytearray(_CHUNK), idle) for _ in range(_BUFFERS))
+        self._copied: dict[FileRange, str] = {}
+        idle: Future[None] = hashing.stored.submit(_ignore, 0)
+        self._buffers = deque((bytearray(_CHUNK), (idle, idle)) for _ in range(_BUFFERS))
         self._cursors = {
             name: _Cursor(
                 position=start,
@@ -189,8 +223,11 @@ class _ArraysWriter:
                 raise OutputError(f"{tensor.name} gave bytes of {name}, which it does not store")
             cursor = self._cursors[name]
             _check_fits(name, cursor, piece)
-            if isinstance(piece, FileRange):
-                self._copy(cursor, piece)
+            if isinstance(piece, FileRange) and piece == tensor.copied:
+                self._copied[piece] = name
+                self._copy(cursor, piece, None)
+            elif isinstance(piece, FileRange):
+                self._copy(cursor, piece, self._hashing.source_digest(piece))
             else:
                 self._store(cursor, piece)
         short = [
@@ -201,18 +238,28 @@ class _ArraysWriter:
         if short:
             raise OutputError(f"{tensor.name} did not fill its arrays", problems=short)
 
-    def finish(self) -> dict[str, str]:
-        """Wait for the last hashes, and give them all."""
+    def finish(self) -> tuple[dict[str, str], dict[FileRange, str]]:
+        """Wait for the last hashes: of the arrays, and of the stretches they were copied from."""
+        for _, hashed in self._buffers:
+            _wait(hashed)
         for cursor in self._cursors.values():
             cursor.hashed.result()
-        return {name: cursor.digest.hexdigest() for name, cursor in self._cursors.items()}
+        arrays = {name: cursor.digest.hexdigest() for name, cursor in self._cursors.items()}
+        ranges = {piece: digest.hexdigest() for piece, digest in self._hashing.ranges.items()}
+        return arrays, ranges | {piece: arrays[name] for piece, name in self._copied.items()}
 
-    def _copy(self, cursor: _Cursor, piece: FileRange) -> None:
+    def _copy(self, cursor: _Cursor, piece: FileRange, origin: Any | None) -> None:
+        """`origin` hashes the stretch by itself, where it is not the whole array."""
         with _Source(piece) as source:
             while not source.exhausted:
                 buffer, hashed = self._buffers.popleft()
-                hashed.result()
-                self._buffers.append((buffer, self._put(cursor, source.read_into(buffer))))
+                _wait(hashed)
+                chunk = source.read_into(buffer)
+                stored = self._put(cursor, chunk)
+                again = stored
+                if origin is not None:
+                    again = self._hashing.sources.submit(origin.update, chunk)
+                self._buffers.append((buffer, (stored, again)))
 
     def _store(self, cursor: _Cursor, piece: np.ndarray) -> None:
         data = np.ascontiguousarray(piece).reshape(-1).view(np.uint8).data
@@ -227,11 +274,16 @@ class _ArraysWriter:
             cursor.hashed.result()
             cursor.digest.update(chunk)
         else:
-            cursor.hashed = self._hashing.submit(cursor.digest.update, chunk)
+            cursor.hashed = self._hashing.stored.submit(cursor.digest.update, chunk)
         self._target.write(chunk, cursor.position)
         cursor.position += len(chunk)
         self._on_bytes(len(chunk))
         return cursor.hashed
+
+
+def _wait(hashed: Iterable[Future[None]]) -> None:
+    for future in hashed:
+        future.result()
 
 
 def _check_fits(name: str, cursor: _Cursor, piece: Piece) -> None:

@@ -15,8 +15,14 @@ from masu.specs.strict import IntegersOnly, Strict
 
 MANIFEST = "manifest.json"
 
-PackageFile = Literal["config.json", "model.safetensors", "tokenizer.json"]
-"""The files that a manifest vouches for; a closed list, so no manifest can point elsewhere."""
+WEIGHTS_HEADER = "model.safetensors: header"
+
+PackageFile = Literal["config.json", "model.safetensors: header", "tokenizer.json"]
+"""What a manifest vouches for; a closed list, so no manifest can point elsewhere.
+
+Of model.safetensors the header has a hash here, and each array has one of its own: together they
+cover every byte, each is hashed once, and a difference is found with its name.
+"""
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -79,7 +85,7 @@ class Manifest(Strict):
         engine: name of the engine profile that it was written for.
         dtype: the model's own element type.
         recipe: the recipe as applied; null without one.
-        files: hash of each file of the package.
+        files: hash of each file of the package; of model.safetensors, of its header.
         tensors: hash of each stored array's bytes, by its name in model.safetensors.
         source_tensors: hash of each source tensor's bytes.
         formats: weight spec of each matrix, the text of its `.spec` metadata.

@@ -5,15 +5,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from masu.specs.container_layout import FileLayout, plan_layout
-from masu.specs.container_writer import hash_file, write_container
+from masu.specs.container_writer import WrittenHashes, write_container
 from masu.specs.dialect import Dialect
 from masu.specs.dtypes import FloatDType
 from masu.specs.manifest import MANIFEST, Ledger, Manifest, Source
 from masu.specs.model import ModelConfig
-from masu.specs.stream import Piece, PlannedTensor
+from masu.specs.stream import FileRange, Piece, PlannedTensor
 from masu.specs.tensors import ArraySpec
 
 
@@ -76,38 +75,35 @@ def write_package(
     folder: Path,
     contents: PackageContents,
     provenance: Provenance,
-    source_hashes: Callable[[Mapping[str, str]], Mapping[str, str]],
+    source_hashes: Callable[[Mapping[FileRange, str]], Mapping[str, str]],
     *,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Write every file of the package into an empty folder and return its manifest.
 
     Args:
-        source_hashes: from the hashes of the stored arrays, by canonical name, those of the
-            source tensors; called once all arrays are written.
+        source_hashes: from the hashes of the stretches of the source that were copied, those of
+            all source tensors; called once all arrays are written.
 
     Raises:
         OutputError, SourceError: see `write_container`.
     """
     stream = [_spelled(tensor, contents.dialect) for tensor in contents.stream]
     weights = folder / "model.safetensors"
-    stored = write_container(weights, stream, contents.metadata, on_bytes=on_bytes)
+    written = write_container(weights, stream, contents.metadata, on_bytes=on_bytes)
     (folder / "config.json").write_bytes(contents.config_json)
     (folder / "tokenizer.json").write_bytes(contents.tokenizer)
-    arrays = {contents.dialect.canonical_name(name): digest for name, digest in stored.items()}
-    hashes = _Hashes(hash_file(weights), stored, source_hashes(arrays))
-    manifest = _manifest(contents, provenance, hashes)
+    manifest = _manifest(contents, provenance, written, source_hashes(written.ranges))
     (folder / MANIFEST).write_bytes(manifest.to_bytes())
     return manifest
 
 
-class _Hashes(NamedTuple):
-    weights: str
-    arrays: Mapping[str, str]
-    source_tensors: Mapping[str, str]
-
-
-def _manifest(contents: PackageContents, provenance: Provenance, hashes: _Hashes) -> Manifest:
+def _manifest(
+    contents: PackageContents,
+    provenance: Provenance,
+    written: WrittenHashes,
+    source_tensors: Mapping[str, str],
+) -> Manifest:
     return Manifest(
         format_version=1,
         masu_version=provenance.masu_version,
@@ -117,11 +113,11 @@ def _manifest(contents: PackageContents, provenance: Provenance, hashes: _Hashes
         recipe=None,
         files={
             "config.json": hashlib.sha256(contents.config_json).hexdigest(),
-            "model.safetensors": hashes.weights,
+            "model.safetensors: header": written.header,
             "tokenizer.json": hashlib.sha256(contents.tokenizer).hexdigest(),
         },
-        tensors=dict(hashes.arrays),
-        source_tensors=dict(hashes.source_tensors),
+        tensors=written.arrays,
+        source_tensors=dict(source_tensors),
         formats=contents.formats,
         ledger=provenance.ledger,
         text_vectors=(),

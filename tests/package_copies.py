@@ -72,7 +72,9 @@ def edit_weights(folder: Path, edit: Callable[[Weights], None]) -> None:
 def make_manifest(folder: Path, **changes: Any) -> Manifest:
     """A manifest that is true of the folder as it is, but for `changes`."""
     weights = Weights.load(folder)
-    files = {name: (folder / name).read_bytes() for name in FILES}
+    files = {name: (folder / name).read_bytes() for name in FILES if name != WEIGHTS}
+    raw = (folder / WEIGHTS).read_bytes()
+    files["model.safetensors: header"] = raw[: 8 + struct.unpack("<Q", raw[:8])[0]]
     values: dict[str, Any] = {
         "format_version": 1,
         "masu_version": "0.1.0",

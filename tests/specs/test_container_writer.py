@@ -7,7 +7,6 @@ import resource
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from safetensors import deserialize, safe_open
 
 from masu.specs.container import Container
 from masu.specs.container_layout import plan_layout
-from masu.specs.container_writer import _ArraysWriter, _Target, hash_file, write_container
+from masu.specs.container_writer import _ArraysWriter, _Hashing, _Target, hash_file, write_container
 from masu.specs.dtypes import NUMPY_DTYPES, alignment, dtype_name
 from masu.specs.errors import ContainerError, OutputError, PackageError, SourceError
 from masu.specs.stream import FileRange, Piece, PlannedTensor
@@ -86,7 +85,7 @@ def test_a_rewritten_golden_package_differs_only_in_metadata_order_and_padding(c
         of_range(source, name) if kind == "ranges" else of_array(name, source.read(name))
         for name in sorted(source.tensors, reverse=True)
     ]
-    digests = write_container(path, plan, source.metadata)
+    digests = write_container(path, plan, source.metadata).arrays
 
     lalamo, lalamo_text, lalamo_data = header_and_data(golden)
     assert json.dumps(lalamo) == lalamo_text  # so equal text below means lalamo's spacing
@@ -206,15 +205,17 @@ def test_pieces_of_several_arrays_may_alternate(path, tmp_path):
 def test_ranges_and_arrays_longer_than_a_chunk(path, tmp_path, size):
     content = np.random.default_rng(0).integers(0, 256, size, np.uint8)
     (tmp_path / "source").write_bytes(b"ab" + content.tobytes() + b"yz")
-    digests = write_container(
-        path,
-        [
-            of_array("array", content),
-            of_pieces({"range": u8(size)}, ("range", FileRange(tmp_path / "source", 2, size))),
-        ],
-        {},
-    )
+    stretch = FileRange(tmp_path / "source", 2, size)
+    plan = [of_array("array", content), of_pieces({"range": u8(size)}, ("range", stretch))]
+    header, digests, ranges = write_container(path, plan, {})
     written = Container.open(path)
+    assert ranges == {stretch: digests["range"]}
+    assert (
+        header
+        == hashlib.sha256(
+            plan_layout({"array": u8(size), "range": u8(size)}, {}).header
+        ).hexdigest()
+    )
     for name in ("array", "range"):
         assert np.array_equal(written.read(name), content)
         assert digests[name] == hashlib.sha256(content.data).hexdigest()
@@ -268,15 +269,19 @@ def test_hashes_are_right_when_hashing_lags_behind(path, stream):
     source.write_bytes(np.arange(40, dtype=np.uint8).repeat(MIB).tobytes())
     arrays = {"x": u8(40 * MIB)}
     gate = threading.Event()
-    with _Target(path) as target, ThreadPoolExecutor(1) as hashing:
+    with _Target(path) as target, _Hashing() as hashing:
         layout = plan_layout(arrays, {})
         writer = _ArraysWriter(target, layout, arrays, hashing, on_bytes=lambda count: None)
-        hashing.submit(gate.wait)
+        hashing.stored.submit(gate.wait)
+        hashing.sources.submit(gate.wait)
         threading.Timer(0.5, gate.set).start()
         writer.take(planned(arrays, lambda: stream(source)))
-        digests = writer.finish()
+        digests, ranges = writer.finish()
 
     assert digests == {"x": hash_file(source)}
+    for piece, digest in ranges.items():
+        content = source.read_bytes()[piece.offset : piece.offset + piece.length]
+        assert digest == hashlib.sha256(content).hexdigest()
     assert path.read_bytes()[layout.offsets["x"] :] == source.read_bytes()
 
 
@@ -291,7 +296,7 @@ def test_planned_tensors_are_taken_in_file_order(path):
         return planned({name: ArraySpec(dtype, (1,))}, pieces)
 
     plan = [tensor(*item) for item in [("a", "U8"), ("c", "F32"), ("d", "BF16"), ("b", "F32")]]
-    digests = write_container(path, plan, {})
+    digests = write_container(path, plan, {}).arrays
 
     assert taken == ["b", "c", "d", "a"]
     assert list(digests) == taken
@@ -425,3 +430,14 @@ def test_the_hash_of_a_file(tmp_path):
     assert hash_file(tmp_path / "file") == hashlib.sha256(b"abc" * MIB).hexdigest()
     with pytest.raises(PackageError, match="gone cannot be read: No such file"):
         hash_file(tmp_path / "gone")
+
+
+def test_a_stretch_that_is_copied_twice_is_hashed_once(path, tmp_path):
+    (tmp_path / "source").write_bytes(bytes(range(200)))
+    stretch = FileRange(tmp_path / "source", 10, 100)
+    plan = [
+        of_pieces({"a": u8(200)}, ("a", stretch), ("a", stretch)),
+        of_pieces({"b": u8(100)}, ("b", stretch)),
+    ]
+    ranges = write_container(path, plan, {}).ranges
+    assert ranges == {stretch: hashlib.sha256(bytes(range(10, 110))).hexdigest()}

@@ -67,8 +67,8 @@ BROKEN = [
     ({"time": "now"}, "time: unknown field"),
     (
         {"files": {"../secret": HASH}},
-        'files.../secret: expected one of "config.json", "model.safetensors", "tokenizer.json",'
-        ' found the key "../secret"',
+        'files.../secret: expected one of "config.json", "model.safetensors: header", '
+        '"tokenizer.json", found the key "../secret"',
     ),
     (
         {"source": {"kind": "url", "name": "", "revision": None, "files": {}}},
