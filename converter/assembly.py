@@ -69,10 +69,26 @@ class Assembly:
             for part in self.parts:
                 yield from _file_ranges(part)
             return
-        step = max(1, CHUNK_VALUES // max(1, prod(self.parts[0].tensor.shape[1:])))
-        for start in range(0, self.num_rows, step):
-            rows = self._read_rows(start, min(start + step, self.num_rows))
+        for start in range(0, self.num_rows, self._step):
+            rows = self._read_rows(start, min(start + self._step, self.num_rows))
             yield self.changed(rows).astype(NUMPY_DTYPES[dtype])
+
+    def chunk_bytes(self, dtype: str) -> int:
+        """Memory that `pieces` holds at a time: values as read, changed, and as stored."""
+        if self.values is None and all(_plain(part, dtype) for part in self.parts):
+            return 0
+        values = min(self._step, self.num_rows) * self._row_values
+        read = max(NUMPY_DTYPES[source].itemsize for source in self.source_dtypes)
+        return values * (2 * read + 4 + NUMPY_DTYPES[dtype].itemsize)
+
+    @property
+    def _row_values(self) -> int:
+        return max(1, prod(self.parts[0].tensor.shape[1:]))
+
+    @property
+    def _step(self) -> int:
+        """Rows converted at a time."""
+        return max(1, CHUNK_VALUES // self._row_values)
 
     def copied(self, dtype: str) -> FileRange | None:
         """The one source tensor that this is a plain and whole copy of, if it is."""

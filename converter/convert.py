@@ -33,6 +33,8 @@ class ConversionPlan:
         stream: every tensor, in the order of the config.
         tokenizer: the future tokenizer.json.
         ledger: what became of every source tensor, config key and text file.
+        rounded: tensors that lose precision, with the source's type and the stored one.
+        chunk_bytes: the most that converting one tensor holds in memory at a time.
     """
 
     name: str
@@ -43,6 +45,7 @@ class ConversionPlan:
     tokenizer: bytes
     ledger: Ledger
     rounded: Mapping[str, tuple[str, str]]
+    chunk_bytes: int
 
 
 def accept_config(raw: Mapping[str, Any], family: str | None, where: str) -> Family[Any]:
@@ -107,6 +110,7 @@ def plan_conversion(
         tokenizer=text.tokenizer,
         ledger=_ledger(checkpoint, account, tensors, text, tie),
         rounded=tensors.rounded,
+        chunk_bytes=tensors.chunk_bytes,
     )
 
 

@@ -27,6 +27,8 @@ class TensorPlan:
     ledger: Mapping[str, LedgerEntry]
     rounded: Mapping[str, tuple[str, str]]
     """Engine tensors whose values lose precision: source type and stored type."""
+    chunk_bytes: int
+    """The most that any tensor holds in memory at a time while its values change."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,14 @@ def plan_tensors(
     stream = tuple(
         _planned(name, groups[name], checkpoint, entry, dtype) for name, entry in entries.items()
     )
-    return TensorPlan(stream, ledger, dict(_rounded(stream, groups, checkpoint)))
+    assemblies = {name: _assembly(groups[name], checkpoint) for name in entries}
+    chunk = max((assemblies[t.name].chunk_bytes(_dtype(t)) for t in stream), default=0)
+    return TensorPlan(stream, ledger, dict(_rounded(stream, assemblies)), chunk)
+
+
+def _dtype(tensor: PlannedTensor) -> str:
+    [array] = tensor.arrays.values()
+    return array.dtype
 
 
 def _grouped(
@@ -205,14 +214,13 @@ def stored_plainly(
 
 
 def _rounded(
-    stream: tuple[PlannedTensor, ...], groups: Mapping[str, list[Match]], checkpoint: Checkpoint
+    stream: tuple[PlannedTensor, ...], assemblies: Mapping[str, Assembly]
 ) -> Iterator[tuple[str, tuple[str, str]]]:
     for planned in stream:
-        assembly = _assembly(groups[planned.name], checkpoint)
-        [spec] = planned.arrays.values()
+        assembly, dtype = assemblies[planned.name], _dtype(planned)
         for source in sorted(assembly.source_dtypes):
-            if assembly.values is not None or not _holds(spec.dtype, source):
-                yield planned.name, (source, spec.dtype)
+            if assembly.values is not None or not _holds(dtype, source):
+                yield planned.name, (source, dtype)
                 break
 
 

@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 from masu.converter.checkpoint import Checkpoint
 from masu.converter.convert import ConversionPlan, accept_config, plan_conversion
 from masu.converter.provenance import hash_sources, manifest_source
-from masu.converter.sources.resolve import open_source, resolve
+from masu.converter.sources.resolve import named_model, open_source, resolve
 from masu.events import Event, OnEvent
+from masu.process import peak_bytes
+from masu.specs.container_writer import BUFFER_BYTES
 from masu.specs.dtypes import FLOAT_DTYPES, FloatDType
 from masu.specs.engine import EngineProfile
 from masu.specs.engines import DEFAULT_ENGINE, find_engine
 from masu.specs.errors import ConfigError, VerdictError
-from masu.specs.models import ModelSpec, find_model
+from masu.specs.models import ModelSpec
 from masu.specs.output import refuse_occupied, require_space, whole_folder
 from masu.specs.package_writer import PackageContents, Provenance, write_package
+from masu.specs.stream import FileRange
 from masu.verdict import Verdict, consistent
 
 MODELS = Path("models")
@@ -32,6 +35,7 @@ class Plan:
     Attributes:
         out: the folder that would appear.
         bytes: exact size of model.safetensors.
+        peak_memory: bytes that writing it takes at the most, this process's own included.
         refusals: why the chosen engine would not load the package; empty if it would.
     """
 
@@ -42,6 +46,10 @@ class Plan:
     out: Path
     bytes: int
     refusals: tuple[str, ...]
+
+    @property
+    def peak_memory(self) -> int:
+        return peak_bytes() + BUFFER_BYTES + self.conversion.chunk_bytes
 
 
 @dataclass(frozen=True)
@@ -151,7 +159,7 @@ def _plan(
     source: str | Path, out: Path | None, settings: Settings, on_event: OnEvent | None
 ) -> Plan:
     engine = find_engine(settings.engine)
-    spec = settings.spec or find_model(str(source)) or ModelSpec(repo=str(source))
+    spec = settings.spec or _entry(source) or ModelSpec(repo=str(source))
     dtype = _stored_dtype(settings.dtype)
     checkpoint = _open(source, spec, settings, on_event)
     conversion = plan_conversion(checkpoint, spec, dtype=dtype, family=settings.family)
@@ -173,6 +181,11 @@ def _plan(
     )
 
 
+def _entry(source: str | Path) -> ModelSpec | None:
+    """The named model, if that is what the source is; a Path never is one."""
+    return None if isinstance(source, Path) else named_model(source)
+
+
 def _open(
     source: str | Path, spec: ModelSpec, settings: Settings, on_event: OnEvent | None
 ) -> Checkpoint:
@@ -181,10 +194,13 @@ def _open(
     def accept(config: Mapping[str, Any]) -> None:
         accept_config(config, settings.family, str(source))
 
-    named = str(source.absolute()) if isinstance(source, Path) else spec.repo
-    resolved = resolve(named, revision=settings.revision)
+    named = str(source.absolute()) if isinstance(source, Path) else source
     return open_source(
-        resolved, offline=settings.offline, accept=accept, on_message=_fetching(on_event)
+        resolve(named, revision=settings.revision),
+        offline=settings.offline,
+        files=spec.files,
+        accept=accept,
+        on_message=_fetching(on_event),
     )
 
 
@@ -221,8 +237,8 @@ def _write(planned: Plan, folder: Path, on_event: OnEvent | None) -> None:
         if on_event is not None:
             on_event(Event("write", written, planned.bytes, "model.safetensors"))
 
-    def hashes(stored: Mapping[str, str]) -> Mapping[str, str]:
-        return hash_sources(checkpoint, conversion, stored)
+    def hashes(copied: Mapping[FileRange, str]) -> Mapping[str, str]:
+        return hash_sources(checkpoint, conversion, copied)
 
     write_package(folder, planned.contents, provenance, hashes, on_bytes=advance)
 

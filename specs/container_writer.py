@@ -21,6 +21,9 @@ from masu.specs.tensors import ArraySpec
 
 _CHUNK = 8 * 2**20
 _BUFFERS = 3  # one is read or written while another is hashed and a third waits its turn
+
+BUFFER_BYTES = _CHUNK * _BUFFERS
+"""Memory that copying takes, whatever the size of the tensors."""
 _SMALL = 64 * 2**10  # handing fewer bytes to the other thread takes longer than hashing them
 
 _HINTS = {
