@@ -1,0 +1,133 @@
+"""Folders that appear whole or not at all."""
+
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import pytest
+
+from masu.specs import output
+from masu.specs.errors import OutputError
+from masu.specs.output import require_space, whole_folder
+
+
+def fill(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    (folder / "model.safetensors").write_text(text)
+
+
+def make(target: Path, text: str, *, overwrite: bool = False) -> None:
+    with whole_folder(target, overwrite=overwrite) as folder:
+        fill(folder, text)
+
+
+def fail_halfway(target: Path) -> None:
+    with whole_folder(target, overwrite=True) as folder:
+        fill(folder, "half")
+        raise KeyError
+
+
+def contents(target: Path) -> str:
+    return (target / "config.json").read_text() + (target / "model.safetensors").read_text()
+
+
+def test_the_folder_appears_with_everything_and_nothing_beside_it(tmp_path: Path) -> None:
+    make(tmp_path / "deep" / "package", "new")
+    assert contents(tmp_path / "deep" / "package") == "newnew"
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["package"]
+
+
+def test_after_an_exception_there_is_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        fail_halfway(tmp_path / "package")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_package_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    target = tmp_path / "package"
+    make(target, "old")
+    with pytest.raises(OutputError, match="already there"):
+        make(target, "new")
+    assert contents(target) == "oldold"
+    make(target, "new", overwrite=True)
+    assert contents(target) == "newnew"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_after_a_failed_replacement_the_old_package_is_there(tmp_path: Path) -> None:
+    target = tmp_path / "package"
+    make(target, "old")
+    with pytest.raises(KeyError):
+        fail_halfway(target)
+    assert contents(target) == "oldold"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_replacing_works_without_an_exchange(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_exchange", lambda first, second: False)
+    target = tmp_path / "package"
+    make(target, "old")
+    make(target, "new", overwrite=True)
+    assert contents(target) == "newnew"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("kind", ["file", "other folder", "empty folder", "link"])
+def test_what_is_no_package_is_never_replaced(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "link":
+        make(tmp_path / "elsewhere", "old")
+        target.symlink_to(tmp_path / "elsewhere")
+    else:
+        target.mkdir()
+        if kind == "other folder":
+            (target / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not a masu or lalamo package"):
+        make(target, "new", overwrite=True)
+    assert target.exists()
+    if kind == "other folder":
+        assert (target / "notes.txt").read_text() == "mine"
+
+
+def hold(target: Path, ready: "multiprocessing.Queue[bool]", done: "multiprocessing.Queue[bool]"):
+    with whole_folder(target, overwrite=False) as folder:
+        fill(folder, "first")
+        ready.put(True)
+        done.get(timeout=60)
+
+
+def test_of_two_runs_at_one_target_one_is_refused(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Queue(), context.Queue()
+    other = context.Process(target=hold, args=(tmp_path / "package", ready, done))
+    other.start()
+    ready.get(timeout=60)
+    try:
+        with pytest.raises(OutputError, match="another conversion"):
+            make(tmp_path / "package", "second")
+    finally:
+        done.put(True)
+        other.join()
+    assert contents(tmp_path / "package") == "firstfirst"
+
+
+def test_leftovers_of_a_killed_run_are_no_obstacle(tmp_path: Path) -> None:
+    leftover = tmp_path / ".package.masu-partial"
+    leftover.mkdir()
+    (leftover / "model.safetensors").write_text("half")
+    (tmp_path / ".package.masu-lock").touch()
+    make(tmp_path / "package", "new")
+    assert contents(tmp_path / "package") == "newnew"
+    assert [p.name for p in tmp_path.iterdir()] == ["package"]
+
+
+def test_too_little_space_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    free = shutil.disk_usage(tmp_path).free
+    require_space(tmp_path / "a" / "b", free // 2)
+    with pytest.raises(OutputError, match="are free"):
+        require_space(tmp_path / "a" / "b", free * 2)
+    assert not list(tmp_path.iterdir())
