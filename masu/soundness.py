@@ -34,6 +34,10 @@ def check(path: Path | str, *, engine: str | None = None) -> list[Finding]:
 
 
 def engine_findings(package: Package, engine: EngineProfile) -> Iterator[Finding]:
+    """Its dialect first: a package that is spelled for another release is not even read."""
+    if package.dialect.name != engine.dialect.name:
+        message = f"the package is written for {package.dialect.name}, not for this release"
+        yield Finding("engine", engine.name, message)
     for refusal in engine.refusals(package.config, package.formats, package.dtype):
         yield Finding("engine", engine.name, refusal)
 

@@ -63,3 +63,13 @@ def test_nothing_there_is_not_a_package(tmp_path: Path) -> None:
 def test_an_unknown_engine_is_refused_first(tmp_path: Path) -> None:
     with pytest.raises(EngineError):
         masu.check(tmp_path / "missing", engine="uzu-9")
+
+
+def test_a_package_in_another_dialect_is_refused_by_the_engine(tmp_path: Path) -> None:
+    source = GOLDEN / "llama-tied/hf"
+    masu.convert(source, tmp_path / "package", engine="uzu-0.5", verify=False)
+    assert problems(tmp_path / "package", "uzu-0.5") == set()
+    findings = masu.check(tmp_path / "package", engine="uzu-0.6")
+    assert [f.message for f in findings if f.is_problem] == [
+        "the package is written for uzu-0.5, not for this release"
+    ]
