@@ -1,7 +1,8 @@
 """Which of a checkpoint's chat templates the package carries, and why.
 
-Precedence: the model's named entry, then chat_template.jinja, chat_template.json, and the
-chat_template of tokenizer_config.json (transformers prefers the files in the same way).
+Precedence: the model's entry, its text and then a file that it names; chat_template.jinja,
+chat_template.json, and the chat_template of tokenizer_config.json (transformers prefers the files
+in the same way).
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,8 @@ def choose_template(
     if not found:
         return ChosenTemplate(RAW, {}, ("no chat template: messages are joined as they are",))
     chosen, *others = found
-    ledger = {chosen: LedgerEntry(status="used", into=(INTO,), reason=None)}
+    origin = checkpoint.text_origins.get(chosen)
+    ledger = {chosen: LedgerEntry(status="used", into=(INTO,), reason=origin and f"from {origin}")}
     for where in others:
         same = found[where] == found[chosen]
         reason = f"{'equal to' if same else 'superseded by'} {chosen}"
@@ -52,20 +54,22 @@ def _candidates(
 ) -> list[tuple[str, Any]]:
     jinja = checkpoint.texts.get("chat_template.jinja")
     in_json = None if template_json is None else template_json.get("chat_template")
-    candidates = [
-        ("model entry: chat_template", spec.chat_template),
-        ("chat_template.jinja", None if jinja is None else _decoded(jinja)),
+    files = [
+        ("chat_template.jinja", None if jinja is None else _decoded(jinja, checkpoint)),
         ("chat_template.json", in_json),
         ("tokenizer_config.json: chat_template", settings.get("chat_template")),
     ]
+    files.sort(key=lambda candidate: candidate[0] not in checkpoint.text_origins)
+    candidates = [("model entry: chat_template", spec.chat_template), *files]
     return [(where, value) for where, value in candidates if value is not None]
 
 
-def _decoded(data: bytes) -> str:
+def _decoded(data: bytes, checkpoint: Checkpoint) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TextError(f"chat_template.jinja: expected UTF-8 text: {error}") from None
+        where = checkpoint.where("chat_template.jinja")
+        raise TextError(f"{where}: expected UTF-8 text: {error}") from None
 
 
 def _one_template(value: Any, where: str) -> tuple[str, dict[str, LedgerEntry]]:

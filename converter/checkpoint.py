@@ -9,6 +9,9 @@ import numpy as np
 from masu.specs.stream import FileRange
 from masu.specs.tensors import Shape
 
+SYSTEM_PROMPT = "SYSTEM_PROMPT.txt"
+"""The default system prompt, among the texts of checkpoints whose entry names such a file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTensor:
@@ -45,7 +48,8 @@ class Checkpoint:
         texts: tokenizer and template files by their Hugging Face names, as raw bytes
             (`tokenizer.json`, `tokenizer_config.json`, `generation_config.json`,
             `chat_template.jinja`, `chat_template.json`, `special_tokens_map.json`,
-            `added_tokens.json`).
+            `added_tokens.json`, `SYSTEM_PROMPT`).
+        text_origins: where those of the texts were that the checkpoint itself does not have.
         inert_files: other files of the folder that the conversion does not use, with the reason.
         identity: where the weights came from, for the manifest: no paths, no times.
         inert_keys: metadata of the source that plays no part (GGUF keys), with the reason.
@@ -58,3 +62,8 @@ class Checkpoint:
     identity: Mapping[str, Any]
     inert_files: Mapping[str, str] = field(default_factory=dict)
     inert_keys: Mapping[str, str] = field(default_factory=dict)
+    text_origins: Mapping[str, str] = field(default_factory=dict)
+
+    def where(self, text: str) -> str:
+        """The place of one of the texts, for messages."""
+        return self.text_origins.get(text, f"{self.name}: {text}")

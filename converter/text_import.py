@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from masu.converter.added_tokens import merge_added_tokens
 from masu.converter.chat_template import choose_template
-from masu.converter.checkpoint import Checkpoint
+from masu.converter.checkpoint import SYSTEM_PROMPT, Checkpoint
 from masu.specs.codec import ChatCodecConfig
 from masu.specs.errors import TextError
 from masu.specs.generation import NO_GENERATION_DEFAULTS, GenerationConfig
@@ -86,7 +86,7 @@ def import_text(checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int) -> Imp
         eos_token=eos_token,
         bos_token=bos_token,
         end_of_thinking_tag=spec.end_of_thinking_tag,
-        default_system_prompt=spec.default_system_prompt,
+        default_system_prompt=_system_prompt(checkpoint, spec),
         reasoning_config=spec.reasoning,
     )
     return ImportedText(
@@ -100,11 +100,10 @@ def import_text(checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int) -> Imp
 
 
 def _parsed(checkpoint: Checkpoint, name: str) -> Any:
-    parsed = read_json(checkpoint.texts[name], f"{checkpoint.name}: {name}", error=TextError)
+    where = checkpoint.where(name)
+    parsed = read_json(checkpoint.texts[name], where, error=TextError)
     if not isinstance(parsed, dict):
-        raise TextError(
-            f"{checkpoint.name}: {name}: expected an object, found {type(parsed).__name__}"
-        )
+        raise TextError(f"{where}: expected an object, found {type(parsed).__name__}")
     return parsed
 
 
@@ -119,7 +118,7 @@ def _load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
     try:
         return Tokenizer.from_buffer(data)
     except Exception as error:  # the library raises bare Exception for every malformed file
-        raise TextError(f"{checkpoint.name}: tokenizer.json: {error}") from None
+        raise TextError(f"{checkpoint.where('tokenizer.json')}: {error}") from None
 
 
 class _SpecialTokens(NamedTuple):
@@ -146,6 +145,21 @@ class _SpecialTokens(NamedTuple):
 
     def id(self, text: str | None) -> int | None:
         return None if text is None else self.tokenizer.token_to_id(text)
+
+
+def _system_prompt(checkpoint: Checkpoint, spec: ModelSpec) -> str | None:
+    data = checkpoint.texts.get(SYSTEM_PROMPT)
+    if data is None:
+        return spec.default_system_prompt
+    if spec.default_system_prompt is not None:
+        raise TextError(
+            f"the model's entry gives two system prompts: default_system_prompt and {SYSTEM_PROMPT}"
+        )
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = checkpoint.where(SYSTEM_PROMPT)
+        raise TextError(f"{where}: expected UTF-8 text: {error}") from None
 
 
 def _generation(
@@ -181,8 +195,8 @@ def _generation_entry(key: str, value: Any) -> LedgerEntry:
     return LedgerEntry(status="left_out", into=(), reason=reason)
 
 
-def _used(into: str) -> LedgerEntry:
-    return LedgerEntry(status="used", into=(into,), reason=None)
+def _used(into: str, origin: str | None = None) -> LedgerEntry:
+    return LedgerEntry(status="used", into=(into,), reason=origin and f"from {origin}")
 
 
 def _used_files(checkpoint: Checkpoint) -> dict[str, LedgerEntry]:
@@ -192,8 +206,10 @@ def _used_files(checkpoint: Checkpoint) -> dict[str, LedgerEntry]:
         "special_tokens_map.json": "config.json: token_codec_config",
         "added_tokens.json": "tokenizer.json",
         "generation_config.json": "config.json: generation_config",
+        SYSTEM_PROMPT: "config.json: token_codec_config.default_system_prompt",
     }
-    return {name: _used(into[name]) for name in checkpoint.texts if name in into}
+    origins = checkpoint.text_origins
+    return {name: _used(into[name], origins.get(name)) for name in checkpoint.texts if name in into}
 
 
 def _vocabulary_notes(tokenizer: Tokenizer, vocab_size: int) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 import ast
 import tomllib
+from fnmatch import fnmatch
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,12 +117,24 @@ def test_specs_know_no_framework(path: Path) -> None:
     assert not {"torch", "transformers", "huggingface_hub", "gguf"} & libraries(tree(path))
 
 
+def setuptools_settings() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "setuptools"
+    ]
+
+
 def test_every_package_is_in_the_wheel() -> None:
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    listed = settings["tool"]["setuptools"]["packages"]
+    listed = setuptools_settings()["packages"]
     with_code = {module_name(path.parent / "__init__.py") for path in SHIPPED}
     assert sorted(listed) == sorted(with_code)
     assert all((path.parent / "__init__.py").exists() for path in SHIPPED)
+
+
+def test_every_data_file_is_in_the_wheel() -> None:
+    patterns = setuptools_settings()["package-data"]["*"]
+    files = [path for name in ("masu", *FOLDERS) for path in (ROOT / name).rglob("*.*")]
+    data = {path.name for path in files if path.suffix not in (".py", ".pyc") and path.is_file()}
+    assert not {name for name in data if not any(fnmatch(name, pattern) for pattern in patterns)}
 
 
 def test_static_tools_see_every_module() -> None:

@@ -1,6 +1,7 @@
 """The command line as a program sees it: streams, exit status, JSON, and what it imports."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from masu.cli.progress import Bars, shown_progress
 from masu.events import Event
 from masu.specs.errors import EngineError, MasuError, SourceNotFound, VerdictError
 
+ROOT = GOLDEN.parent.parent
 CHECKPOINT = GOLDEN / "llama-tied/hf"
 PACKAGE = GOLDEN / "llama-tied/engine"
 HEAVY = ["jax", "torch", "transformers", "tokenizers", "huggingface_hub", "gguf", "scipy", "rich"]
@@ -188,16 +190,41 @@ def test_info_ledger_names_every_source_tensor() -> None:
 def test_list_models_filters() -> None:
     everything, some, none = (
         json.loads(masu("list-models", *query, "--json").stdout)
-        for query in ([], ["smollm2-135m"], ["no such model"])
+        for query in ([], ["smollm2-360m"], ["no such model"])
     )
-    assert [model["name"] for model in some] == ["SmolLM2-135M-Instruct"]
+    assert [model["name"] for model in some] == ["SmolLM2-360M-Instruct"]
     assert len(everything) > len(some)
     assert none == []
 
 
-def test_schema_is_json_schema() -> None:
-    schema = json.loads(masu("schema").stdout)
-    assert "LanguageModelConfig" in schema["$defs"]
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("qwen3-0", ["Qwen3-0.6B"]),
+        ("Qwen/Qwen3-0", ["Qwen/Qwen3-0.6B"]),
+        ("Nanbeige", ["Nanbeige4.1-3B"]),
+        ("Nanbeige/", ["Nanbeige/Nanbeige4.1-3B"]),
+        ("./Qwen3", []),
+        ("pypi:", []),
+    ],
+)
+@pytest.mark.parametrize("command", ["convert", "info"])
+def test_the_shell_offers_named_models_and_paths(
+    command: str, typed: str, offered: list[str]
+) -> None:
+    words = {"COMP_WORDS": f"masu {command} {typed}", "COMP_CWORD": "2"}
+    environment = {**os.environ, **words, "_MASU_COMPLETE": "bash_complete"}
+    script = ["-c", "from masu.cli import main; main(prog_name='masu')"]
+    done = subprocess.run(
+        [sys.executable, *script], env=environment, capture_output=True, text=True, check=True
+    )
+    first, *names = done.stdout.splitlines()
+    assert first == f"file,{typed}"
+    assert names == [f"plain,{name}" for name in offered]
+
+
+def test_schema_prints_the_committed_snapshot() -> None:
+    assert masu("schema").stdout == (ROOT / "specs/package.schema.json").read_text()
 
 
 def test_a_closed_pipe_is_quiet() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from masu.specs.errors import MasuError, SourceError, SourceNotFound
+from masu.specs.models import did_you_mean
 
 _LOG_IN = "log in with `hf auth login`, as an account that may read it"
 _ONLINE_FIRST = "run once without --offline, which fills the cache"
@@ -35,7 +36,7 @@ def _not_found(error: Exception, repo: str, revision: str, offline: bool) -> Sou
     if isinstance(error, errors.RepositoryNotFoundError):
         return SourceNotFound(
             f"the Hub has no repository {repo}, or does not show it to you",
-            hint=f"check the spelling; if it is private, {_LOG_IN}",
+            hint=f"{did_you_mean(repo)}check the spelling; if it is private, {_LOG_IN}",
         )
     if isinstance(error, errors.RevisionNotFoundError):
         hint = "name a branch, a tag, or the full hash of a commit"

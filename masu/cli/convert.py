@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from masu.cli import options
+from masu.cli.completion import complete_source
 from masu.cli.output import durations, note, print_columns, print_json, size
 from masu.cli.progress import shown_progress
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Convert a checkpoint into a package, with a verdict.")
-@click.argument("source")
+@click.argument("source", shell_complete=complete_source)
 @click.option(
     "-o",
     "--output",
@@ -93,6 +94,7 @@ def _plan_figures(planned: "Plan") -> dict[str, Any]:
         "bytes": planned.bytes,
         "bits_per_weight": round(8 * sum(map(array_bytes, arrays)) / values, 3),
         "largest_tensor_bytes": max(map(array_bytes, arrays)),
+        "peak_memory": planned.peak_memory,
         "refusals": list(planned.refusals),
     }
 
@@ -101,7 +103,8 @@ def _convert(source: str, out: Path | None, as_json: bool, chosen: Mapping[str, 
     from masu.cli.jax_settings import configure_jax
     from masu.pipeline import convert
 
-    configure_jax()
+    if chosen["verify"]:
+        configure_jax()
     with shown_progress() as on_event:
         finished = convert(source, out, on_event=on_event, **chosen)
     if as_json:

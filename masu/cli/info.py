@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from masu.cli import options
+from masu.cli.completion import complete_source
 from masu.cli.output import note, print_columns, print_json, size
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Show sizes, weight formats and memory.")
-@click.argument("package_or_source")
+@click.argument("package_or_source", shell_complete=complete_source)
 @click.option(
     "--context",
     type=click.IntRange(min=1),

@@ -36,4 +36,5 @@ def _entry(model: ModelSpec) -> dict[str, str]:
         "vendor": model.vendor,
         "family": model.family,
         "size": model.size,
+        "model_type": model.model_type or "",
     }

@@ -11,7 +11,7 @@ from masu.converter.convert import accept_config, plan_conversion
 from masu.converter.families import family_names, load_family
 from masu.converter.sources.folder import open_folder
 from masu.specs.errors import ConfigError, UnknownFamily
-from masu.specs.models import ModelSpec, named_models
+from masu.specs.models import ModelSpec
 
 FAMILIES = family_names()
 OWN = [name for name in FAMILIES if load_family(name).tiny]
@@ -82,10 +82,3 @@ def test_an_unknown_family_is_refused_with_a_suggestion() -> None:
     with pytest.raises(UnknownFamily, match="lama3") as caught:
         load_family("lama3")
     assert "llama" in str(caught.value.hint)
-
-
-def test_named_models_are_well_formed() -> None:
-    models = named_models()
-    assert len({m.repo for m in models}) == len({m.name for m in models}) == len(models)
-    assert all(m.vendor and m.family and m.size for m in models)
-    assert all(m.parser_regex for m in models if m.output_parser)

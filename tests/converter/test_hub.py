@@ -3,7 +3,7 @@
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import safetensors.numpy
 from golden import GOLDEN
 from hub_server import TOKEN, HubServer, Request
 from huggingface_hub import constants
-from huggingface_hub.utils import close_session
 from tiny_checkpoints import CONFIG, INDEX, SHARDS, holds, index, sharded, single, tensors
 
 from masu.converter.checkpoint import Checkpoint
@@ -27,24 +26,6 @@ WEIGHTS = {*SHARDS, "model.safetensors"}
 OTHERS = {"README.md": b"# model", "pytorch_model.bin": b"\x80\x04", "onnx/model.onnx": b"x"}
 
 Open = Callable[..., Checkpoint]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[HubServer]:
-    with HubServer() as running:
-        yield running
-        close_session()
-
-
-@pytest.fixture
-def hub(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
-    """The stand-in, empty."""
-    # Telemetry would ask the real Hub for a list; a token of this machine is nobody's business.
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    server.clear()
-    return server
 
 
 @pytest.fixture
@@ -321,6 +302,15 @@ def test_a_missing_repository(hub: HubServer, open_: Open) -> None:
         open_("org/modle")
     assert "hf auth login" in str(caught.value)
     assert holds(open_(), tensors())
+
+
+def test_a_missing_repository_much_like_a_named_one(hub: HubServer, open_: Open) -> None:
+    with pytest.raises(SourceNotFound, match="Qwen/Qwen3-06B") as caught:
+        open_("Qwen/Qwen3-06B")
+    assert str(caught.value.hint).startswith("did you mean Qwen/Qwen3-0.6B")
+    with pytest.raises(SourceNotFound) as caught:
+        open_("Qwen/Qwen3-0.6B")
+    assert "did you mean" not in str(caught.value)
 
 
 def test_a_name_that_no_repository_can_have(hub: HubServer, open_: Open) -> None:

