@@ -9,6 +9,7 @@ from masu.specs.formats.hybrid import HybridSpec
 from masu.specs.formats.integer import IntSpec
 from masu.specs.formats.mlx import MLXSpec
 from masu.specs.json_objects import objects
+from masu.specs.model import ClassifierModelConfig
 from masu.specs.tensors import Matrix
 
 
@@ -40,6 +41,16 @@ def no_mixture_of_experts(candidate: Candidate) -> Iterator[Refusal]:
     for place, value in objects(candidate.config.model_dump()):
         if value.get("type") == "MixtureOfExpertsConfig":
             yield Refusal(place, "mixture of experts is not supported")
+
+
+def mean_pooling_only(candidate: Candidate) -> Iterator[Refusal]:
+    """Both ways of pooling are parsed, one is implemented."""
+    config = candidate.config
+    if isinstance(config, ClassifierModelConfig):
+        pooling = config.classifier_config.classifier_pooling
+        if pooling != "mean":
+            reason = f"pooling by {pooling}; the engine has mean"
+            yield Refusal("classifier_config.classifier_pooling", reason)
 
 
 def known_formats(names: Collection[str]) -> Rule:

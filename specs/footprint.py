@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from masu.specs.blocks.attention import AttentionConfig
 from masu.specs.blocks.delta_net import DeltaNetConfig
+from masu.specs.blocks.general_mamba2 import GeneralMamba2Config
 from masu.specs.blocks.mamba2 import Mamba2Config
+from masu.specs.blocks.mixer import PlainMixerConfig, parts
 from masu.specs.blocks.short_conv import ShortConvConfig
-from masu.specs.blocks.transformer import TransformerConfig, TransformerLayerConfig
+from masu.specs.blocks.transformer import LayerConfig, TransformerConfig
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.model import LanguageModelConfig, ModelConfig
 
@@ -17,7 +19,7 @@ RECURRENT_BYTES = 4
 """Recurrent states, and the convolution states before them, are float32 in uzu 0.6.13."""
 
 
-def layers(config: ModelConfig) -> Sequence[TransformerLayerConfig]:
+def layers(config: ModelConfig) -> Sequence[LayerConfig]:
     """The layers of whatever kind of model this is."""
     match config.type:
         case "LanguageModelConfig":
@@ -41,9 +43,15 @@ def state_bytes(config: ModelConfig, context: int, dtype: str) -> int:
 
 
 def _layer_state(
-    layer: TransformerLayerConfig, transformer: TransformerConfig, context: int, size: int
+    layer: LayerConfig, transformer: TransformerConfig, context: int, size: int
 ) -> int:
-    match layer.mixer_config:
+    return sum(_mixer_state(part, transformer, context, size) for part in parts(layer.mixer_config))
+
+
+def _mixer_state(
+    part: PlainMixerConfig, transformer: TransformerConfig, context: int, size: int
+) -> int:
+    match part:
         case AttentionConfig() as mixer:
             return 2 * mixer.key_dim * _kept_tokens(mixer, context) * size
         case ShortConvConfig() as mixer:
@@ -51,7 +59,7 @@ def _layer_state(
         case DeltaNetConfig() as mixer:
             state = mixer.num_heads * mixer.head_dim * mixer.value_head_dim
             return (state + mixer.conv_dim * (mixer.kernel_size - 1)) * RECURRENT_BYTES
-        case Mamba2Config() as mixer:
+        case (Mamba2Config() | GeneralMamba2Config()) as mixer:
             state = mixer.inner_dim * mixer.state_dim
             return (state + mixer.conv_dim * (mixer.kernel_size - 1)) * RECURRENT_BYTES
 

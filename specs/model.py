@@ -1,6 +1,6 @@
 """The whole of config.json: a language model, a classifier, or a speculator."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Discriminator, TypeAdapter
 
@@ -12,24 +12,45 @@ from masu.specs.generation import GenerationConfig
 from masu.specs.strict import Strict
 from masu.specs.tensors import Entries, under
 
+NetworkConfig: TypeAlias = DecoderConfig | ClassifierConfig
+"""What turns token ids into logits."""
+
 
 class LanguageModelConfig(Strict):
+    """Token ids to logits of the next token, at every position."""
+
+    ROOT: ClassVar[str] = "decoder"
+    """What the name of every tensor begins with."""
+
     type: Literal["LanguageModelConfig"]
     token_codec_config: TokenCodecConfig
     decoder_config: DecoderConfig
     generation_config: GenerationConfig
 
+    @property
+    def network(self) -> DecoderConfig:
+        return self.decoder_config
+
     def tensors(self) -> Entries:
-        yield from under("decoder", self.decoder_config.tensors())
+        yield from under(self.ROOT, self.decoder_config.tensors())
 
 
 class ClassifierModelConfig(Strict):
+    """Token ids to a logit for each label."""
+
+    ROOT: ClassVar[str] = "classifier"
+    """What the name of every tensor begins with."""
+
     type: Literal["ClassifierModelConfig"]
     token_codec_config: TokenCodecConfig
     classifier_config: ClassifierConfig
 
+    @property
+    def network(self) -> ClassifierConfig:
+        return self.classifier_config
+
     def tensors(self) -> Entries:
-        yield from under("classifier", self.classifier_config.tensors())
+        yield from under(self.ROOT, self.classifier_config.tensors())
 
 
 class SpeculatorModelConfig(Strict):
@@ -39,6 +60,9 @@ class SpeculatorModelConfig(Strict):
     def tensors(self) -> Entries:
         yield from under("speculator", self.speculator_config.tensors())
 
+
+TextModelConfig: TypeAlias = LanguageModelConfig | ClassifierModelConfig
+"""The models that read text by themselves."""
 
 ModelConfig = Annotated[
     LanguageModelConfig | ClassifierModelConfig | SpeculatorModelConfig, Discriminator("type")

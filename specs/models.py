@@ -52,6 +52,7 @@ class ModelSpec(BaseModel):
             names in a checkpoint `org/name` or `org/name@revision`, with `:path/in/repository`
             where the name there is another. `SYSTEM_PROMPT.txt`, which is the default system
             prompt, is read only if it is named here.
+        unsupported: why the model cannot be converted, if it is known only by name.
 
     Raises:
         ValidationError: a parser that is not known, or two of them.
@@ -77,6 +78,7 @@ class ModelSpec(BaseModel):
     chat_template: str | None = None
     files: Mapping[str, str] = {}
     generation: GenerationOverrides = GenerationOverrides()
+    unsupported: str | None = None
 
     @property
     def parser_regex(self) -> str | None:

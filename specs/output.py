@@ -2,14 +2,33 @@
 
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from masu.specs.errors import OutputError
+
+MODEL_TYPES = (
+    "ClassifierModelConfig",
+    "LanguageModelConfig",
+    "SpeculatorModelConfig",
+    "TTSModelConfig",
+)
+PACKAGE_FILES = {
+    "config.json",
+    "encoding.json",
+    "fingerprints.json",
+    "manifest.json",
+    "model.safetensors",
+    "report.json",
+    "speculator",
+    "tokenizer.json",
+}
+"""What may lie in a package: the engine's files and masu's own."""
 
 RENAME_EXCHANGE = 2
 AT_FDCWD = -100
@@ -25,9 +44,10 @@ def refuse_occupied(target: Path, *, overwrite: bool) -> None:
     """
     if not os.path.lexists(target):
         return
-    if target.is_symlink() or not target.is_dir() or not _is_package(target):
+    foreign = _foreign(target)
+    if foreign is not None:
         raise OutputError(
-            f"{target}: exists and is not a masu or lalamo package",
+            f"{target}: exists and is not a masu or lalamo package: {foreign}",
             hint="choose another folder with -o",
         )
     if not overwrite:
@@ -41,25 +61,28 @@ def refuse_occupied(target: Path, *, overwrite: bool) -> None:
 def whole_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield an empty folder beside `target`; on a clean exit it takes the target's name.
 
-    After an exception the folder is removed and whatever stood at `target` is untouched.
+    After an exception the folder is removed, with the parents that were made for it, and whatever
+    stood at `target` is untouched.
 
     Raises:
         OutputError: the target is taken, another run is writing it, or it cannot be written.
     """
+    target = target.absolute()
     refuse_occupied(target, overwrite=overwrite)
-    staging = target.with_name(f".{target.name}.masu-partial")
-    with _translated(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target.with_name(f".{target.name}.masu-lock"), target):
+    staging, aside = (target.with_name(f".{target.name}.masu-{end}") for end in ("partial", "old"))
+    with _parents(target), _locked(target.with_name(f".{target.name}.masu-lock"), target):
+        with _translated(target):
+            _recover(target, aside)
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir()
-            try:
-                yield staging
-                refuse_occupied(target, overwrite=overwrite)
+        try:
+            yield staging
+            refuse_occupied(target, overwrite=overwrite)
+            with _translated(target):
                 _sync_folder(staging)
-                _put_in_place(staging, target)
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
+                _put_in_place(staging, target, aside)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def require_space(target: Path, size: int) -> None:
@@ -77,8 +100,43 @@ def require_space(target: Path, size: int) -> None:
         )
 
 
-def _is_package(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
+def _foreign(target: Path) -> str | None:
+    """What shows that a path is not a package, and so nothing that may be replaced."""
+    if target.is_symlink() or not target.is_dir():
+        return "it is no folder"
+    try:
+        config = json.loads((target / "config.json").read_bytes())
+    except (OSError, ValueError):
+        return "it has no config.json of a package"
+    if not isinstance(config, dict) or config.get("type") not in MODEL_TYPES:
+        return "its config.json is not that of a package"
+    others = sorted({path.name for path in target.iterdir()} - PACKAGE_FILES)
+    return f"it also holds {', '.join(others)}" if others else None
+
+
+@contextmanager
+def _parents(target: Path) -> Iterator[None]:
+    """The folders above the target; those that had to be made go again after an exception."""
+    made = [parent for parent in target.parents if not parent.exists()]
+    with _translated(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for parent in made:  # from the deepest up; one that has got other content stays
+            with suppress(OSError):
+                parent.rmdir()
+        raise
+
+
+def _recover(target: Path, aside: Path) -> None:
+    """Finish what a killed run left: the old package is put back, or was replaced already."""
+    if not aside.exists():
+        return
+    if target.exists():
+        shutil.rmtree(aside)
+    else:
+        aside.rename(target)
 
 
 @contextmanager
@@ -92,7 +150,9 @@ def _translated(target: Path) -> Iterator[None]:
 @contextmanager
 def _locked(path: Path, target: Path) -> Iterator[None]:
     """Hold the target against other runs; the lock goes with the process that holds it."""
-    with path.open("w") as lock:
+    with _translated(target):
+        file = path.open("w")
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -106,13 +166,16 @@ def _locked(path: Path, target: Path) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _put_in_place(staging: Path, target: Path) -> None:
+def _put_in_place(staging: Path, target: Path, aside: Path) -> None:
     if not target.exists():
         staging.rename(target)
     elif not _exchange(staging, target):
-        aside = target.with_name(f".{target.name}.masu-old")
         target.rename(aside)
-        staging.rename(target)
+        try:
+            staging.rename(target)
+        except OSError:
+            aside.rename(target)
+            raise
         shutil.rmtree(aside)
     _sync_folder(target.parent)
 

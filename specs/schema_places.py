@@ -42,7 +42,7 @@ class SchemaPlace:
     @property
     def tags(self) -> tuple[str, ...]:
         """The values that `type` may have in this tagged union."""
-        return tuple(self._branch["discriminator"]["mapping"])
+        return tuple(tag for tag in self._tagged(self._branch) if tag is not None)
 
     @property
     def is_nullable(self) -> bool:
@@ -71,13 +71,18 @@ class SchemaPlace:
         node = self._resolved(self.schema)
         for option in node.get("anyOf", ()):
             resolved = self._resolved(option)
-            if "discriminator" in resolved or resolved.get("type") in ("object", "array"):
+            if "oneOf" in resolved or resolved.get("type") in ("object", "array"):
                 node = resolved
-        if "discriminator" in node and isinstance(self.value, dict):
-            tag = self.value.get("type")
-            reference = node["discriminator"]["mapping"].get(tag) if isinstance(tag, str) else None
-            return self._resolved({"$ref": reference}) if reference else node
-        return node
+        if not isinstance(self.value, dict):
+            return node
+        tag = self.value.get("type")
+        named = isinstance(tag, str) or "type" not in self.value
+        return self._tagged(node).get(tag, node) if named else node
+
+    def _tagged(self, node: Schema) -> dict[str | None, Schema]:
+        """The branches of a tagged union by their `type`; None is that of the one without."""
+        branches = [self._resolved(option) for option in node.get("oneOf", ())]
+        return {_tag(branch): branch for branch in branches}
 
     def _field(self, name: str) -> "SchemaPlace":
         branch = self._branch
@@ -107,6 +112,10 @@ class SchemaPlace:
         if "oneOf" in schema:
             return "an object"
         return _described_type(schema, self.value)
+
+
+def _tag(branch: Schema) -> str | None:
+    return branch["properties"].get("type", {}).get("const")
 
 
 def _described_type(schema: Schema, found: Any) -> str:

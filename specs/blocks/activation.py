@@ -25,4 +25,10 @@ class Identity(Strict):
     type: Literal["Identity"]
 
 
-Activation = Annotated[SiLU | GELU | Identity, Discriminator("type")]
+class SquaredReLU(Strict):
+    """`max(x, 0) ** 2` (arXiv:2109.08668)."""
+
+    type: Literal["SquaredReLU"]
+
+
+Activation = Annotated[SiLU | GELU | Identity | SquaredReLU, Discriminator("type")]

@@ -1,6 +1,8 @@
 """Softmax attention with grouped heads."""
 
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.norm import NormalizationConfig
@@ -29,6 +31,15 @@ class AttentionConfig(Strict):
     has_gate: bool
     normalize_values: bool
     is_kv_sharing: bool
+
+    @model_validator(mode="after")
+    def _heads_share_groups_evenly(self) -> Self:
+        if self.num_heads % self.num_groups:
+            raise ValueError(
+                f"num_heads must be a multiple of num_groups, found {self.num_heads} and "
+                f"{self.num_groups}"
+            )
+        return self
 
     @property
     def query_dim(self) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator
 
 from masu.specs.strict import Strict
-from masu.specs.tensors import Entries, Matrix
+from masu.specs.tensors import Entries, Matrix, Vector
 
 
 class TiedEmbeddingConfig(Strict):
@@ -33,4 +33,26 @@ class UntiedEmbeddingConfig(Strict):
         yield "output_embedding", Matrix((vocab, width), "output_input")
 
 
-EmbeddingConfig = Annotated[TiedEmbeddingConfig | UntiedEmbeddingConfig, Discriminator("type")]
+TablesConfig = Annotated[TiedEmbeddingConfig | UntiedEmbeddingConfig, Discriminator("type")]
+
+
+class BiasedReadoutConfig(Strict):
+    """Tables whose readout has a bias for each token (Phi-3.5-MoE); added before the scale."""
+
+    type: Literal["BiasedReadoutConfig"]
+    tables_config: TablesConfig
+
+    def tensors(self, vocab: int, width: int) -> Entries:
+        """The tables under their own names."""
+        yield from self.tables_config.tensors(vocab, width)
+        yield "readout_biases", Vector((vocab,))
+
+
+EmbeddingConfig = Annotated[
+    TiedEmbeddingConfig | UntiedEmbeddingConfig | BiasedReadoutConfig, Discriminator("type")
+]
+
+
+def tables_of(config: EmbeddingConfig) -> TiedEmbeddingConfig | UntiedEmbeddingConfig:
+    """What the config says about the tables, apart from biases."""
+    return config.tables_config if isinstance(config, BiasedReadoutConfig) else config

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from masu.specs.blocks.attention import AttentionConfig
+from masu.specs.blocks.layer import TransformerLayerConfig
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.blocks.rope import RoPEConfig
-from masu.specs.blocks.transformer import TransformerLayerConfig
 from masu.specs.strict import U32, U64, Count, Strict
 from masu.specs.tensors import Entries, linear, under
 

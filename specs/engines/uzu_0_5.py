@@ -13,6 +13,7 @@ from masu.specs.engine_rules import (
     hybrid_sides,
     known_formats,
     known_types,
+    mean_pooling_only,
     parameters_in,
 )
 from masu.specs.engines import uzu_0_6
@@ -98,7 +99,7 @@ def _decoded(value: dict[str, Any]) -> dict[str, Any]:
         return renamed | ({"has_gate": False} if "has_gate" in renamed else {})
     if value.get("type") == "ChatCodecConfig":
         return {**value, "reasoning_config": None}
-    if "mixer_config" in value:
+    if "mixer_config" in value and "type" not in value:  # kinds of layers that masu adds have one
         return {**value, **dict.fromkeys(LAYER_CONVS)}
     return value
 
@@ -154,6 +155,7 @@ ENGINE = EngineProfile(
         known_types(TYPES),
         expressible,
         unsupported_samplers,
+        mean_pooling_only,
         parameters_in("BF16"),
         known_formats(FORMATS),
         code_bits((4, 8)),

@@ -12,6 +12,7 @@ from masu.specs.engine_rules import (
     hybrid_sides,
     known_formats,
     known_types,
+    mean_pooling_only,
     no_hybrid_adapters,
     no_mixture_of_experts,
     parameters_in,
@@ -49,6 +50,7 @@ ENGINE = EngineProfile(
     rules=(
         known_types(TYPES),
         no_mixture_of_experts,
+        mean_pooling_only,
         parameters_in("BF16"),
         known_formats(FORMATS),
         code_bits((4, 8)),

@@ -2,16 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeAlias
 
 from masu.specs.codec import ChatCodecConfig, ReasoningEffort
-from masu.specs.errors import RequestError
+from masu.specs.errors import MasuError, RequestError
 from masu.specs.text.parser import ReplyParser, compile_pattern
 from masu.specs.text.template import ChatTemplate
+from masu.specs.text.tool_styles import tool_style
 
 Message: TypeAlias = Mapping[str, Any]
 """`role` ("system", "user", "assistant", or one that only the template knows, such as "tool"),
 `content`, and what else the template reads (`reasoning_content`, `tool_calls` ...)."""
+
+Tool: TypeAlias = Mapping[str, Any]
+"""What a model is told of a function: `{"type": "function", "function": {"name", "description",
+"parameters"}}` with a JSON Schema as `parameters`, as transformers and most templates have it."""
 
 
 class ChatCodec:
@@ -31,6 +37,7 @@ class ChatCodec:
         self._template = ChatTemplate(
             config.prompt_template, config.bos_token, config.eos_token, clock
         )
+        self._tool_style = tool_style(config.prompt_template)
         if config.output_parser_regex is not None:
             compile_pattern(config.output_parser_regex)
 
@@ -40,31 +47,43 @@ class ChatCodec:
         *,
         add_generation_prompt: bool = True,
         reasoning_effort: ReasoningEffort | None = None,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Sequence[Tool] = (),
         variables: Mapping[str, Any] | None = None,
     ) -> str:
         """The prompt.
 
         Args:
             reasoning_effort: None takes the package's default, where it has one.
+            tools: that the model may call.
             variables: for the template, beside those that the package sets.
 
         Raises:
             RequestError: no messages, a message without role or content, an effort that the model
-                does not know, or messages that the template refuses.
+                does not know, messages that the template refuses, or tools that it ignores.
             TextError: the template fails.
         """
-        return self._template.render(
+        render = partial(
+            self._template.render,
             self._messages(messages),
             add_generation_prompt=add_generation_prompt,
-            tools=tools,
             variables={**self._reasoning(reasoning_effort), **(variables or {})},
         )
+        if not tools:
+            return render()
+        prompt = render(tools=tools)
+        if prompt == _text_or_none(render):
+            raise RequestError("the chat template of this model has no place for tools")
+        return prompt
 
-    def parser(self, prompt: str) -> ReplyParser:
-        """A parser for the reply to this prompt."""
-        config = self.config
-        return ReplyParser(config.output_parser_regex, config.end_of_thinking_tag, prompt)
+    def parser(self, prompt: str, *, calls: bool = False) -> ReplyParser:
+        """A parser for the reply to this prompt.
+
+        Args:
+            calls: look for tool calls. They stay in the text where the template's way of writing
+                them is not one of `tool_styles`.
+        """
+        config, style = self.config, self._tool_style if calls else None
+        return ReplyParser(config.output_parser_regex, config.end_of_thinking_tag, prompt, style)
 
     def check_effort(self, effort: ReasoningEffort | None) -> None:
         """RequestError if the model knows no such effort; None is its default."""
@@ -106,6 +125,13 @@ class ChatCodec:
             known = ", ".join(values)
             raise RequestError(f"reasoning effort {effort!r}: this model knows {known}")
         return {config.field_name: values[effort]}
+
+
+def _text_or_none(render: Callable[[], str]) -> str | None:
+    try:
+        return render()
+    except MasuError:
+        return None
 
 
 def _checked(message: Message, place: int) -> dict[str, Any]:

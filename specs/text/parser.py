@@ -1,29 +1,30 @@
-"""Splits a reply into reasoning and answer: at once by the package's pattern, or as it streams."""
+"""Splits a reply into reasoning, answer and tool calls: whole, by a pattern, or as it streams."""
 
 import re
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from masu.specs.errors import TextError
 from masu.specs.text.markers import first_marker, may_begin
 from masu.specs.text.reasoning import OUTPUT_PARSERS, reply_format
-
-Kind = Literal["reasoning", "text"]
-"""What a stretch of a reply is. Tool calls are part of the text for now."""
-
-
-class Segment(NamedTuple):
-    """The next stretch of a streamed reply."""
-
-    kind: Kind
-    text: str
+from masu.specs.text.segment import Kind, Segment
+from masu.specs.text.tool_calls import CallSplitter, ToolCall, split_calls
+from masu.specs.text.tool_styles import ToolStyle
 
 
 class ParsedReply(NamedTuple):
-    """A whole reply. `reasoning` is None where the model did not think."""
+    """A whole reply.
+
+    Attributes:
+        reasoning: None where the model did not think.
+        text: the answer, without the tool calls in it.
+        malformed_calls: what is wrong with each stretch of the text that was marked as a call.
+    """
 
     reasoning: str | None
     text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    malformed_calls: tuple[str, ...] = ()
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
@@ -76,18 +77,26 @@ class ReplyParser:
         end_of_thinking_tag: that of the package.
         prompt: the text before the reply. Where it ends with the opening of a thought, the reply
             begins inside the thought, and all of it is reasoning if it never closes.
+        calls: how tool calls in the answer are written; None leaves them in the text.
     """
 
     def __init__(
-        self, pattern: str | None, end_of_thinking_tag: str | None, prompt: str = ""
+        self,
+        pattern: str | None,
+        end_of_thinking_tag: str | None,
+        prompt: str = "",
+        calls: ToolStyle | None = None,
     ) -> None:
         self._pattern = pattern
+        self._calls = calls
+        self._splitter = None if calls is None else CallSplitter(calls)
         self._format = reply_format(pattern, end_of_thinking_tag)
         opening = self._format.thought_opening
         self.opened = opening != "" and prompt.rstrip().endswith(opening.strip())
         self._reply = ""
         self._pending = ""
         self._told: list[Segment] = []
+        self._parts: list[Segment] = []  # the same before tool calls are taken out
         self._state: Callable[[], bool] = self._reasoning if self.opened else self._start
 
     def feed(self, text: str) -> list[Segment]:
@@ -108,7 +117,12 @@ class ReplyParser:
         before = len(self._told)
         self._tell("reasoning" if self._state == self._reasoning else "text", self._pending)
         self._pending = ""
-        return self._told[before:], self._parsed(stop_text)
+        if self._splitter is not None:
+            self._told += self._splitter.finish()
+        whole = self._parsed(stop_text)
+        if self._calls is not None:
+            whole = ParsedReply(whole.reasoning, *split_calls(self._calls, whole.text))
+        return self._told[before:], whole
 
     def _parsed(self, stop_text: str) -> ParsedReply:
         if self._pattern is None:
@@ -120,7 +134,7 @@ class ReplyParser:
         return parsed or ParsedReply(None, self._reply)
 
     def _joined(self, kind: Kind) -> str:
-        return "".join(segment.text for segment in self._told if segment.kind == kind)
+        return "".join(segment.text for segment in self._parts if segment.kind == kind)
 
     # States: each handles the pending text and says whether another one is to go on with it.
 
@@ -172,5 +186,10 @@ class ReplyParser:
         return True
 
     def _tell(self, kind: Kind, text: str) -> None:
-        if text:
-            self._told.append(Segment(kind, text))
+        if not text:
+            return
+        self._parts.append(Segment(kind, text))
+        if kind == "text" and self._splitter is not None:
+            self._told += self._splitter.feed(text)
+        else:
+            self._told.append(self._parts[-1])

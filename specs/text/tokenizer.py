@@ -1,7 +1,8 @@
-"""The package's tokenizer.json: text to ids and back, nothing added and nothing cut."""
+"""The package's tokenizer.json: text to ids and back, nothing cut, and nothing added unasked."""
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -10,7 +11,7 @@ from masu.specs.errors import RequestError, TextError
 
 
 class PackageTokenizer:
-    """A tokenizer as the engine uses it: special tokens come from the template alone.
+    """A tokenizer as the engine uses it: in a chat, special tokens come from the template alone.
 
     Args:
         data: bytes of tokenizer.json.
@@ -64,6 +65,22 @@ class PackageTokenizer:
         except UnicodeEncodeError as error:
             raise RequestError(f"the text is not valid Unicode: {error.reason}") from None
         return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Ids of a text to be continued as it is: begun as tokenizer.json begins a text.
+
+        These are the ids that a call of transformers' tokenizer gives: with the begin token if
+        the file's post-processor puts one before a text. A text that begins with it already, as
+        a rendered chat prompt may, does not get a second one.
+
+        Raises:
+            RequestError: as `encode`.
+        """
+        plain = self.encode(text)
+        whole = self._tokenizer.encode(text, add_special_tokens=True)
+        begin = sum(1 for _ in takewhile(bool, whole.special_tokens_mask))  # marks what was added
+        repeated = plain[:begin] == whole.ids[:begin]
+        return whole.ids[begin:] if repeated else whole.ids
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Text of the ids. An id that the tokenizer does not know has no text."""

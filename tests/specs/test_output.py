@@ -1,5 +1,6 @@
 """Folders that appear whole or not at all."""
 
+import json
 import multiprocessing
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ from masu.specs.output import require_space, whole_folder
 
 
 def fill(folder: Path, text: str) -> None:
-    (folder / "config.json").write_text(text)
+    (folder / "config.json").write_text(json.dumps({"type": "LanguageModelConfig", "is": text}))
     (folder / "model.safetensors").write_text(text)
 
 
@@ -28,7 +29,8 @@ def fail_halfway(target: Path) -> None:
 
 
 def contents(target: Path) -> str:
-    return (target / "config.json").read_text() + (target / "model.safetensors").read_text()
+    config = json.loads((target / "config.json").read_text())
+    return config["is"] + (target / "model.safetensors").read_text()
 
 
 def test_the_folder_appears_with_everything_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -74,7 +76,9 @@ def test_replacing_works_without_an_exchange(
     assert list(tmp_path.iterdir()) == [target]
 
 
-@pytest.mark.parametrize("kind", ["file", "other folder", "empty folder", "link"])
+@pytest.mark.parametrize(
+    "kind", ["file", "other folder", "empty folder", "link", "checkpoint", "package and notes"]
+)
 def test_what_is_no_package_is_never_replaced(kind: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
     if kind == "file":
@@ -82,6 +86,13 @@ def test_what_is_no_package_is_never_replaced(kind: str, tmp_path: Path) -> None
     elif kind == "link":
         make(tmp_path / "elsewhere", "old")
         target.symlink_to(tmp_path / "elsewhere")
+    elif kind == "checkpoint":
+        target.mkdir()
+        (target / "config.json").write_text('{"model_type": "llama"}')
+        (target / "model.safetensors").write_text("mine")
+    elif kind == "package and notes":
+        make(target, "old")
+        (target / "notes.txt").write_text("mine")
     else:
         target.mkdir()
         if kind == "other folder":
@@ -89,8 +100,28 @@ def test_what_is_no_package_is_never_replaced(kind: str, tmp_path: Path) -> None
     with pytest.raises(OutputError, match="not a masu or lalamo package"):
         make(target, "new", overwrite=True)
     assert target.exists()
-    if kind == "other folder":
+    if kind in ("other folder", "package and notes"):
         assert (target / "notes.txt").read_text() == "mine"
+    if kind == "checkpoint":
+        assert (target / "model.safetensors").read_text() == "mine"
+
+
+def test_parents_that_were_made_go_with_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        fail_halfway(tmp_path / "a" / "b" / "package")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_what_a_killed_replacement_left_is_set_right(replaced: bool, tmp_path: Path) -> None:
+    """Killed after the old package went aside, or after the new one took its place."""
+    if replaced:
+        make(tmp_path / "package", "new")
+    make(tmp_path / ".package.masu-old", "old")
+    with pytest.raises(KeyError):
+        fail_halfway(tmp_path / "package")
+    assert contents(tmp_path / "package") == ("newnew" if replaced else "oldold")
+    assert [path.name for path in tmp_path.iterdir()] == ["package"]
 
 
 def hold(target: Path, ready: "multiprocessing.Queue[bool]", done: "multiprocessing.Queue[bool]"):

@@ -155,18 +155,18 @@ def test_without_pattern_and_tag_all_is_text() -> None:
 
 
 def test_a_pattern_may_insist_on_the_stop_token() -> None:
-    pattern = r"(?s)(?P<response>.*)<\|eot\|>"
-    assert stream(ReplyParser(pattern, None), ["Yes."], stop="<|eot|>")[2] == (None, "Yes.")
-    assert stream(ReplyParser(pattern, None), ["Yes."])[2] == (None, "Yes.")  # no match: all of it
+    pattern, yes = r"(?s)(?P<response>.*)<\|eot\|>", ParsedReply(None, "Yes.")
+    assert stream(ReplyParser(pattern, None), ["Yes."], stop="<|eot|>")[2] == yes
+    assert stream(ReplyParser(pattern, None), ["Yes."])[2] == yes  # no match: all of it
 
 
 def test_the_pattern_is_matched_at_the_start_only() -> None:
-    assert parse_reply(r"Answer: (?P<response>\w+)", "Answer: yes!") == (None, "yes")
-    assert parse_reply(r"Answer: (?P<response>\w+)", "An Answer: yes!") == (None, "An Answer: yes!")
+    assert parse_reply(r"Answer: (?P<response>\w+)", "Answer: yes!").text == "yes"
+    assert parse_reply(r"Answer: (?P<response>\w+)", "An Answer: yes!").text == "An Answer: yes!"
 
 
 def test_a_group_that_takes_no_part_is_empty_text() -> None:
-    assert parse_reply(r"(?P<chain_of_thought>hm)|(?P<response>yes)", "hm") == ("hm", "")
+    assert parse_reply(r"(?P<chain_of_thought>hm)|(?P<response>yes)", "hm")[:2] == ("hm", "")
 
 
 @pytest.mark.parametrize(

@@ -98,15 +98,59 @@ TAGS = {
 def test_wrong_type_tag_lists_the_known_ones(tag: Any, ending: str) -> None:
     config = golden_config("qwen3")
     change(config, f"{LAYER}.mixer_config.type", tag)
-    known = "AttentionConfig, DeltaNetConfig, Mamba2Config, ShortConvConfig"
-    assert problems(config) == (f"{LAYER}.mixer_config.type: expected one of {known}, {ending}",)
+    (problem,) = problems(config)
+    known = "AttentionConfig, DeltaNetConfig, "
+    assert problem.startswith(f"{LAYER}.mixer_config.type: expected one of {known}")
+    assert ", ShortConvConfig, " in problem
+    assert problem.endswith(f", {ending}")
+
+
+def test_wrong_kind_of_layer() -> None:
+    """The engine's own kind has no `type`, so that any other value names a kind of masu's."""
+    config = golden_config("qwen3")
+    change(config, f"{LAYER}.type", "ParalelLayerConfig")
+    (problem,) = problems(config)
+    assert problem.startswith(f"{LAYER}.type: expected one of PostNormLayerConfig, ")
+    assert problem.endswith('found "ParalelLayerConfig"; did you mean "ParallelLayerConfig"?')
+
+
+@pytest.mark.parametrize("tag", [7, None, ["a"]])
+def test_kind_of_layer_that_is_no_name(tag: Any) -> None:
+    config = golden_config("qwen3")
+    change(config, f"{LAYER}.type", tag)
+    (problem,) = problems(config)
+    assert problem.startswith(f"{LAYER}.type: expected one of PostNormLayerConfig, ")
+
+
+def test_layer_of_another_kind_has_fields_of_its_own() -> None:
+    config = golden_config("qwen3")
+    layer = config["decoder_config"]["transformer_config"]["layer_configs"][0]
+    post = {"type": "PostNormLayerConfig", "mlp_config": 3, "pre_mlp_norm_config": None}
+    config["decoder_config"]["transformer_config"]["layer_configs"][0] = {
+        **post, "mixer_config": layer["mixer_config"], "rope_config": layer["rope_config"]
+    }  # fmt: skip
+    assert problems(config) == (
+        f"{LAYER}.post_mixer_norm_config: missing; expected an object",
+        f"{LAYER}.mlp_config: expected an object, found 3",
+        f"{LAYER}.post_mlp_norm_config: missing; expected an object",
+        f'{LAYER}.pre_mlp_norm_config: unknown field; did you mean "post_mlp_norm_config"?',
+    )
+
+
+def test_a_layer_that_is_no_object() -> None:
+    config = golden_config("qwen3")
+    change(config, LAYER, 3)
+    assert problems(config) == (f"{LAYER}: expected an object, found 3",)
 
 
 def test_wrong_tag_of_a_type_without_alternatives() -> None:
-    config = golden_config("gpt_oss")
-    change(config, f"{LAYER}.mlp_config.routing_function.type", "SigmoidRouting")
-    place = f"{LAYER}.mlp_config.routing_function.type"
-    assert problems(config) == (f'{place}: expected "SoftmaxRouting", found "SigmoidRouting"',)
+    config = golden_config("qwen3")
+    layer = config["decoder_config"]["transformer_config"]["layer_configs"][0]
+    inner = {**layer["mixer_config"], "type": "ShortConvConfig"}
+    scaled = {"type": "PositionScaledAttentionConfig", "attention_config": inner}
+    change(config, f"{LAYER}.mixer_config", {**scaled, "beta": 0.1, "original_context_length": 8})
+    place = f"{LAYER}.mixer_config.attention_config.type"
+    assert problems(config) == (f'{place}: expected "AttentionConfig", found "ShortConvConfig"',)
 
 
 def test_no_type_tag() -> None:

@@ -1,4 +1,4 @@
-"""The package's tokenizer adds nothing and cuts nothing."""
+"""The package's tokenizer cuts nothing, and adds nothing but what begins a text."""
 
 import json
 
@@ -25,18 +25,47 @@ def test_text_comes_back(text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_special_tokens_become_themselves_and_none_is_added() -> None:
+def with_post_processor(before: list[str], after: list[str]) -> PackageTokenizer:
+    """The tokenizer with a post-processor that puts special tokens around a text."""
+    ids = {"<bos>": 0, "<eos>": 1, "<|im_start|>": 2}
+    around = [{"SpecialToken": {"id": token, "type_id": 0}} for token in (*before, "A", *after)]
+    around[len(before)] = {"Sequence": {"id": "A", "type_id": 0}}
     file = json.loads(FILE.read_text())
-    special = {"SpecialToken": {"id": "<bos>", "type_id": 0}}
     file["post_processor"] = {
         "type": "TemplateProcessing",
-        "single": [special, {"Sequence": {"id": "A", "type_id": 0}}],
-        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
-        "special_tokens": {"<bos>": {"id": "<bos>", "ids": [0], "tokens": ["<bos>"]}},
+        "single": around,
+        "pair": [*around, {"Sequence": {"id": "B", "type_id": 1}}],
+        "special_tokens": {
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+            for token in {*before, *after}
+        },
     }
-    tokenizer = PackageTokenizer(json.dumps(file).encode())
+    return PackageTokenizer(json.dumps(file).encode())
+
+
+def test_special_tokens_become_themselves_and_none_is_added() -> None:
+    tokenizer = with_post_processor(["<bos>"], [])
     assert tokenizer.encode("<|im_start|>") == [2]
     assert tokenizer.decode([2, 3, 1], skip_special=True) == ""
+
+
+def test_a_prompt_begins_with_the_begin_token_exactly_once() -> None:
+    tokenizer = with_post_processor(["<bos>"], [])
+    plain = tokenizer.encode("two words")
+    assert 0 not in plain
+    assert tokenizer.encode_prompt("two words") == [0, *plain]
+    assert tokenizer.encode_prompt("<bos>two words") == [0, *plain]
+    assert tokenizer.encode_prompt("two words<bos>") == [0, *plain, 0]
+    assert tokenizer.encode_prompt("") == [0]
+
+
+def test_a_prompt_gets_what_the_file_puts_around_a_text() -> None:
+    plain = PackageTokenizer.open(FILE).encode("two words")
+    assert PackageTokenizer.open(FILE).encode_prompt("two words") == plain
+    twice = with_post_processor(["<bos>", "<|im_start|>"], ["<eos>"])
+    assert twice.encode_prompt("two words") == [0, 2, *plain, 1]
+    assert twice.encode_prompt("<bos><|im_start|>two words") == [0, 2, *plain, 1]
+    assert twice.encode_prompt("<bos>two words") == [0, 2, 0, *plain, 1]
 
 
 def test_settings_of_training_do_not_cut_or_pad_a_prompt() -> None:
@@ -79,3 +108,5 @@ def test_a_malformed_file_is_named(data: bytes) -> None:
 def test_half_a_surrogate_pair_is_no_text() -> None:
     with pytest.raises(RequestError, match="Unicode"):
         PackageTokenizer.open(FILE).encode("a\ud83d")
+    with pytest.raises(RequestError, match="Unicode"):
+        PackageTokenizer.open(FILE).encode_prompt("a\ud83d")
