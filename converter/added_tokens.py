@@ -31,7 +31,10 @@ def merge_added_tokens(
     Raises:
         TextError: files that give one token two ids, or one id two tokens.
     """
-    declared = list(_declarations(tokenizer_json, tokenizer_config, added_tokens))
+    try:
+        declared = list(_declarations(tokenizer_json, tokenizer_config, added_tokens))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TextError(f"the lists of added tokens are malformed: {error!r}") from None
     problems = [*_contradictions(declared), *_against_vocabulary(tokenizer, declared)]
     if problems:
         raise TextError(
@@ -51,9 +54,21 @@ def _declarations(tokenizer_json: Any, tokenizer_config: Any, added: Any) -> Ite
         yield Declared(entry["id"], entry["content"], flags, "tokenizer.json")
     for token_id, entry in (tokenizer_config.get("added_tokens_decoder") or {}).items():
         flags = {flag: bool(entry.get(flag, False)) for flag in FLAGS}
-        yield Declared(int(token_id), entry["content"], flags, "tokenizer_config.json")
+        yield Declared(int(token_id), _text(entry["content"]), flags, "tokenizer_config.json")
     for content, token_id in (added or {}).items():
-        yield Declared(token_id, content, None, "added_tokens.json")
+        yield Declared(_id(token_id), content, None, "added_tokens.json")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {value!r}")
+    return value
+
+
+def _id(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"expected an id, found {value!r}")
+    return value
 
 
 def _contradictions(declared: list[Declared]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from masu.converter.checkpoint import SourceTensor
 from masu.converter.table import Rows
 from masu.specs.dtypes import NUMPY_DTYPES
+from masu.specs.errors import TensorMismatch
 from masu.specs.stream import FileRange, Piece
 from masu.specs.tensors import Shape
 
@@ -71,7 +72,7 @@ class Assembly:
             return
         for start in range(0, self.num_rows, self._step):
             rows = self._read_rows(start, min(start + self._step, self.num_rows))
-            yield self.changed(rows).astype(NUMPY_DTYPES[dtype])
+            yield self._rounded(self.changed(rows), dtype)
 
     def chunk_bytes(self, dtype: str) -> int:
         """Memory that `pieces` holds at a time: values as read, changed, and as stored."""
@@ -87,8 +88,9 @@ class Assembly:
 
     @property
     def _step(self) -> int:
-        """Rows converted at a time."""
-        return max(1, CHUNK_VALUES // self._row_values)
+        """Rows converted at a time; of experts all, for a view may have to read them anyway."""
+        group = 1 if self.stacked is None else self.num_rows // self.stacked
+        return group * max(1, CHUNK_VALUES // (group * self._row_values))
 
     def copied(self, dtype: str) -> FileRange | None:
         """The one source tensor that this is a plain and whole copy of, if it is."""
@@ -102,8 +104,23 @@ class Assembly:
         """The values as they should be stored, before rounding to the stored type."""
         return values if self.values is None else self.values(values.astype(np.float32))
 
+    def _rounded(self, values: np.ndarray, dtype: str) -> np.ndarray:
+        """The one rounding. Raises TensorMismatch where a value is too large for the type."""
+        with np.errstate(over="ignore"):
+            stored = values.astype(NUMPY_DTYPES[dtype])
+        if np.isinf(stored).sum() > np.isinf(values).sum():
+            names = ", ".join(part.tensor.name for part in self.parts[:4])
+            raise TensorMismatch(
+                f"{names}: expected values that fit {dtype}, found "
+                f"{float(np.nanmax(np.abs(values[np.isfinite(values)]))):.6g}",
+                hint="--dtype float32 holds them",
+            )
+        return stored
+
     def _read_rows(self, start: int, stop: int) -> np.ndarray:
         found = [tensor.read(a, b) for tensor, a, b in self._spans(start, stop)]
+        if len(self.source_dtypes) > 1:  # parts of several types meet in the widest
+            found = [values.astype(np.float32) for values in found]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[SourceTensor, int, int]]:

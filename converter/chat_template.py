@@ -19,6 +19,9 @@ INTO = "config.json: token_codec_config.prompt_template"
 RAW = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
 """For base models: what was said, one after the other."""
 
+RAW_CLASSIFIER = RAW + "{{ eos_token }}"
+"""For classifiers: the text between the tokens that tokenizers of encoders put around it."""
+
 
 @dataclass(frozen=True)
 class ChosenTemplate:
@@ -28,16 +31,23 @@ class ChosenTemplate:
 
 
 def choose_template(
-    checkpoint: Checkpoint, settings: Mapping[str, Any], template_json: Any, spec: ModelSpec
+    checkpoint: Checkpoint,
+    settings: Mapping[str, Any],
+    template_json: Any,
+    spec: ModelSpec,
+    raw: str = RAW,
 ) -> ChosenTemplate:
     """The template with the highest precedence; the ledger names it and those it wins over.
+
+    Args:
+        raw: for a model that has none.
 
     Raises:
         TextError: a list of named templates without `default`, or a template that is no text.
     """
     found = dict(_candidates(checkpoint, settings, template_json, spec))
     if not found:
-        return ChosenTemplate(RAW, {}, ("no chat template: messages are joined as they are",))
+        return ChosenTemplate(raw, {}, ("no chat template: messages are joined as they are",))
     chosen, *others = found
     origin = checkpoint.text_origins.get(chosen)
     ledger = {chosen: LedgerEntry(status="used", into=(INTO,), reason=origin and f"from {origin}")}

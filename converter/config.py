@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from masu.converter.config_dialects import normalise
+from masu.converter.config_dialects import normalise, respelled
 from masu.specs.errors import ConfigError
 
 NOT_INFERENCE = "plays no part in inference"
@@ -28,9 +28,11 @@ INERT_KEYS: Mapping[str, str] = {
     "num_labels": "labels of a classifier; this is a language model",
     "output_attentions": "what transformers returns beside the logits",
     "output_hidden_states": "what transformers returns beside the logits",
+    "output_router_logits": "what transformers returns beside the logits",
     "pad_token_id": "padding is not used by the engine",
     "pretraining_tp": "a way to compute the same product",
     "return_dict": "how transformers returns its results",
+    "router_aux_loss_coef": NOT_INFERENCE,
     "transformers.js_config": "settings of another program",
     "transformers_version": "the version that saved the file",
     "use_cache": "how transformers runs",
@@ -61,18 +63,25 @@ class HFConfig(BaseModel):
     INERT: ClassVar[Mapping[str, str]] = {}
     """Further keys of this family that play no part, each with the reason."""
 
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+    """Other spellings of this family's keys, with the field that each is read as."""
 
-class DenseConfig(HFConfig):
+
+Size = Annotated[int, Field(gt=0, lt=2**31)]
+Positive = Annotated[float, Field(gt=0)]
+MOST_LAYERS = 1000
+
+
+class StackConfig(HFConfig):
     """The keys that nearly every decoder shares. Sizes have no default: a config names them."""
 
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int | None = None
-    max_position_embeddings: int
-    rms_norm_eps: float
+    vocab_size: Size
+    hidden_size: Size
+    intermediate_size: Size
+    num_hidden_layers: Annotated[int, Field(gt=0, le=MOST_LAYERS)]
+    num_attention_heads: Size
+    num_key_value_heads: Size | None = None
+    max_position_embeddings: Size
     tie_word_embeddings: bool = False
     rope_parameters: dict[str, Any] | None = None
 
@@ -84,6 +93,12 @@ class DenseConfig(HFConfig):
     def even_head_dim(self) -> int:
         """Channels of a head where the config has no key for it."""
         return self.hidden_size // self.num_attention_heads
+
+
+class DenseConfig(StackConfig):
+    """A decoder with root-mean-square norms."""
+
+    rms_norm_eps: Positive
 
 
 class SiluConfig(DenseConfig):
@@ -113,6 +128,8 @@ def read_config(
         ConfigError: all unknown keys and refused values, in one message.
     """
     flat, settled = normalise(raw, where)
+    flat, renamed = respelled(flat, schema.RENAMED, where)
+    settled |= renamed
     inert = {**INERT_KEYS, **_neutral(flat), **schema.INERT}
     wanted = {key: value for key, value in flat.items() if key in schema.model_fields}
     unknown = flat.keys() - wanted.keys() - inert.keys()
@@ -125,7 +142,8 @@ def read_config(
         raise _refused(where, problems)
     found = {key: reason for key, reason in inert.items() if key in flat and key not in wanted}
     defaulted = {key: getattr(config, key) for key in schema.model_fields if key not in flat}
-    return config, ConfigAccount(tuple(sorted(wanted)), defaulted, {**found, **settled})
+    own = wanted.keys() - {schema.RENAMED[key] for key in renamed} | wanted.keys() & raw.keys()
+    return config, ConfigAccount(tuple(sorted(own)), defaulted, {**found, **settled})
 
 
 def _neutral(config: Mapping[str, Any]) -> dict[str, str]:

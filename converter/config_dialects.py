@@ -1,4 +1,4 @@
-"""The spellings of transformers 4 and 5 brought to one, that of version 5."""
+"""The spellings of transformers 4 and 5, and a family's own older ones, brought to one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +25,32 @@ def normalise(raw: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[
         notes |= dict.fromkeys(older, SETTLED_ROPE)
         config["rope_parameters"] = _merge(config.get("rope_parameters"), older, where)
     return config, notes
+
+
+def respelled(
+    config: Mapping[str, Any], renamed: Mapping[str, str], where: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The config with a family's other spellings replaced, and a note for each.
+
+    Args:
+        renamed: the key to read, by its other spellings.
+
+    Raises:
+        ConfigError: two spellings of one key disagree.
+    """
+    settled, problems = dict(config), []
+    notes = {key: f"read as {name}" for key, name in renamed.items() if key in config}
+    for key in notes:
+        value, name = settled.pop(key), renamed[key]
+        if settled.setdefault(name, value) != value:
+            problems.append(f"{key} is {value!r}, and {name}, which means the same, is not")
+    if problems:
+        raise ConfigError(
+            f"{where}: config.json says two things in two spellings:",
+            problems=problems,
+            hint="remove the spelling that is wrong",
+        )
+    return settled, notes
 
 
 def _merge(newer: Any, older: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -56,8 +82,12 @@ def _from_version_4(older: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(scaling, dict):
         raise _no_object("rope_scaling", scaling, where)
     main = {key: value for key, value in scaling.items() if key != "type"}
-    if "type" in scaling:
-        main.setdefault("rope_type", scaling["type"])
+    older_type = scaling.get("type")
+    if older_type is not None and main.setdefault("rope_type", older_type) != older_type:
+        raise ConfigError(
+            f"{where}: config.json: rope_scaling: type is {older_type!r}, "
+            f"rope_type is {main['rope_type']!r}"
+        )
     for key in ("rope_theta", "partial_rotary_factor"):
         if older.get(key) is not None:
             main[key] = older[key]

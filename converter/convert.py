@@ -1,23 +1,32 @@
 """A checkpoint and a family become a planned package; no weight has been read yet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from masu.converter.assemble import embedding
+from pydantic import ValidationError
+
+from masu.converter.assemble import retied
 from masu.converter.checkpoint import Checkpoint
-from masu.converter.config import ConfigAccount, read_config
+from masu.converter.config import CARRIED_ELSEWHERE, ConfigAccount, read_config
+from masu.converter.config_dialects import SETTLED_ROPE
 from masu.converter.families import load_family
 from masu.converter.family import Family
+from masu.converter.multimodal import language_config, outer_entries
 from masu.converter.table import READOUT, TOKEN_TABLE, match
 from masu.converter.tensor_plan import Placing, TensorPlan, plan_tensors
 from masu.converter.text_import import ImportedText, import_text
 from masu.converter.tie import Tie, settle_tie
-from masu.specs.blocks.decoder import DecoderConfig
+from masu.specs.blocks.classifier import ClassifierConfig
 from masu.specs.dtypes import FloatDType
 from masu.specs.errors import ConfigError, TensorMismatch
 from masu.specs.manifest import Ledger, LedgerEntry
-from masu.specs.model import LanguageModelConfig
+from masu.specs.model import (
+    ClassifierModelConfig,
+    LanguageModelConfig,
+    NetworkConfig,
+    TextModelConfig,
+)
 from masu.specs.models import ModelSpec
 from masu.specs.stream import PlannedTensor
 
@@ -39,7 +48,7 @@ class ConversionPlan:
 
     name: str
     family: str
-    config: LanguageModelConfig
+    config: TextModelConfig
     dtype: FloatDType
     stream: tuple[PlannedTensor, ...]
     tokenizer: bytes
@@ -55,7 +64,8 @@ def accept_config(raw: Mapping[str, Any], family: str | None, where: str) -> Fam
         UnknownFamily, ConfigError: no such family; keys or values that it does not read.
     """
     found = load_family(family or model_type(raw, where))
-    read_config(found.config, language_config(found, raw, where), where)
+    config, _ = read_config(found.config, language_config(found, raw, where), where)
+    _network(found, config, where)
     return found
 
 
@@ -69,18 +79,6 @@ def model_type(raw: Mapping[str, Any], where: str) -> str:
     return value
 
 
-def language_config(family: Family[Any], raw: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """The part of a multimodal config that describes the language model."""
-    if family.text_config is None or family.text_config not in raw:
-        return raw
-    inner = raw[family.text_config]
-    if not isinstance(inner, dict):
-        raise ConfigError(
-            f"{where}: config.json: {family.text_config}: expected an object, found {inner!r}"
-        )
-    return inner
-
-
 def plan_conversion(
     checkpoint: Checkpoint, spec: ModelSpec, *, dtype: FloatDType, family: str | None = None
 ) -> ConversionPlan:
@@ -92,15 +90,14 @@ def plan_conversion(
     config, account = read_config(found.config, raw, where)
     table = found.weights(config)
     tie = _settle(found.tied(config), table, checkpoint)
-    decoder = _with_tie(found.decoder(config), tie)
-    text = import_text(checkpoint, spec, decoder.vocab_size)
-    model = LanguageModelConfig(
-        type="LanguageModelConfig",
-        token_codec_config=text.codec,
-        decoder_config=decoder,
-        generation_config=text.generation,
-    )
-    tensors = plan_tensors(table, checkpoint, dict(model.tensors()), dtype, _placing(tie))
+    network = _with_tie(_network(found, config, where), tie)
+    classifies = isinstance(network, ClassifierConfig)
+    stops = {"eos_token_id": raw.get("eos_token_id")}
+    whole = replace(checkpoint, config={**stops, **checkpoint.config})
+    text = import_text(whole, spec, network.vocab_size, classifies=classifies)
+    model = _model(network, text)
+    placing = _placing(tie, model.ROOT)
+    tensors = plan_tensors(table, checkpoint, dict(model.tensors()), dtype, placing)
     return ConversionPlan(
         name=checkpoint.name,
         family=name,
@@ -108,10 +105,26 @@ def plan_conversion(
         dtype=dtype,
         stream=tensors.stream,
         tokenizer=text.tokenizer,
-        ledger=_ledger(checkpoint, account, tensors, text, tie),
+        ledger=_ledger(found, checkpoint, account, tensors, text, tie),
         rounded=tensors.rounded,
         chunk_bytes=tensors.chunk_bytes,
     )
+
+
+def _network(family: Family[Any], config: Any, where: str) -> NetworkConfig:
+    """The engine model of a config; sizes that no model can have are a fault of the config."""
+    try:
+        return family.decoder(config)
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, e['loc'])) or e['type']}: {e['msg']}, found {e['input']!r:.80}"
+            for e in error.errors()
+        ]
+        raise ConfigError(
+            f"{where}: config.json describes no possible model:", problems=problems
+        ) from None
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ConfigError(f"{where}: config.json describes no possible model: {error}") from None
 
 
 def _settle(flag: bool, table: Any, checkpoint: Checkpoint) -> Tie:
@@ -122,23 +135,38 @@ def _settle(flag: bool, table: Any, checkpoint: Checkpoint) -> Tie:
     return settle_tie(flag, named[TOKEN_TABLE], named.get(READOUT))
 
 
-def _with_tie(decoder: DecoderConfig, tie: Tie) -> DecoderConfig:
-    fields = decoder.embedding_config.model_dump(exclude={"type"})
-    return decoder.model_copy(update={"embedding_config": embedding(tied=tie.tied, **fields)})
+def _with_tie(network: NetworkConfig, tie: Tie) -> NetworkConfig:
+    return network.model_copy(
+        update={"embedding_config": retied(network.embedding_config, tie.tied)}
+    )
 
 
-def _placing(tie: Tie) -> Placing:
+def _model(network: NetworkConfig, text: ImportedText) -> TextModelConfig:
+    if isinstance(network, ClassifierConfig):
+        return ClassifierModelConfig(
+            type="ClassifierModelConfig", token_codec_config=text.codec, classifier_config=network
+        )
+    return LanguageModelConfig(
+        type="LanguageModelConfig",
+        token_codec_config=text.codec,
+        decoder_config=network,
+        generation_config=text.generation,
+    )
+
+
+def _placing(tie: Tie, root: str) -> Placing:
     if not tie.tied:
         names = {
             TOKEN_TABLE: "embedding.input_embedding",
             READOUT: "embedding.output_embedding",
         }
-        return Placing(names, {})
+        return Placing(root, names, {})
     dropped = {READOUT: "equal to the token embedding, stored once"} if tie.duplicate else {}
-    return Placing({TOKEN_TABLE: "embedding.embedding"}, dropped)
+    return Placing(root, {TOKEN_TABLE: "embedding.embedding"}, dropped)
 
 
 def _ledger(
+    family: Family[Any],
     checkpoint: Checkpoint,
     account: ConfigAccount,
     tensors: TensorPlan,
@@ -152,7 +180,7 @@ def _ledger(
     ]
     return Ledger(
         tensors=dict(tensors.ledger),
-        config_keys=_config_entries(checkpoint, account),
+        config_keys=outer_entries(family, checkpoint.config) | _config_entries(checkpoint, account),
         files={**text.files, **_unread_files(checkpoint)},
         notes=tuple(notes),
     )
@@ -169,16 +197,22 @@ def _rounding_note(tensors: TensorPlan) -> list[str]:
 
 
 def _config_entries(checkpoint: Checkpoint, account: ConfigAccount) -> dict[str, LedgerEntry]:
-    used = {
-        key: LedgerEntry(status="used", into=("config.json",), reason=None) for key in account.used
-    }
+    into = ("config.json",)
+    used = {key: LedgerEntry(status="used", into=into, reason=None) for key in account.used}
     absent = {
         key: LedgerEntry(
             status="used", into=("config.json",), reason=f"absent; transformers' default {value!r}"
         )
         for key, value in account.defaulted.items()
     }
-    inert = {**account.inert, **checkpoint.inert_keys}
+    read = {SETTLED_ROPE, CARRIED_ELSEWHERE}
+    used |= {
+        key: LedgerEntry(status="used", into=into, reason=reason)
+        for key, reason in account.inert.items()
+        if reason in read
+    }
+    rest = {key: reason for key, reason in account.inert.items() if reason not in read}
+    inert = {**rest, **checkpoint.inert_keys}
     unused = {
         key: LedgerEntry(status="inert", into=(), reason=reason) for key, reason in inert.items()
     }

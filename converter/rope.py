@@ -49,6 +49,35 @@ class Yarn(_Parameters):
     beta_slow: float = 1.0
     truncate: bool = True
     attention_factor: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+
+    @property
+    def engine_factor(self) -> float:
+        """The attention factor that the engine derives (arXiv:2309.00071, equation 22)."""
+        return self._derived(1.0)
+
+    @property
+    def own_factor(self) -> float:
+        """The attention factor that the config means (transformers, `_compute_yarn_parameters`)."""
+        if self.attention_factor is not None:
+            return self.attention_factor
+        if self.mscale and self.mscale_all_dim:
+            return self._derived(self.mscale) / self._derived(self.mscale_all_dim)
+        return self.engine_factor
+
+    def _derived(self, mscale: float) -> float:
+        return 0.1 * mscale * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
+
+
+class Proportional(_Parameters):
+    """Frequencies of whole heads, of which only the first pairs are kept: the others stand still.
+
+    Unlike partial rotation, which computes the frequencies of a narrower head.
+    """
+
+    rope_type: Literal["proportional"]
+    factor: float = 1.0
 
 
 class LongRope(_Parameters):
@@ -60,7 +89,9 @@ class LongRope(_Parameters):
     attention_factor: float | None = None
 
 
-RopeParameters = Annotated[Default | Linear | Llama3 | Yarn | LongRope, Discriminator("rope_type")]
+RopeParameters = Annotated[
+    Default | Linear | Llama3 | Yarn | LongRope | Proportional, Discriminator("rope_type")
+]
 _ADAPTER: TypeAdapter[RopeParameters] = TypeAdapter(RopeParameters)
 
 
@@ -86,27 +117,73 @@ def read_rope(
     Raises:
         ConfigError: an unknown type, a parameter that the engine cannot express.
     """
+    rope = _parsed(parameters, default_theta, partial=partial)
+    if isinstance(rope, Yarn):
+        _require_factor("yarn", rope.own_factor, rope.engine_factor)
+    return _engine_rope(rope, head_dim, original_positions, max_positions)
+
+
+def read_scaled_rope(
+    parameters: Mapping[str, Any] | None,
+    *,
+    head_dim: int,
+    max_positions: int,
+    default_theta: float = 10000.0,
+) -> tuple[RoPEConfig, float | None]:
+    """As `read_rope`, for whole heads whose YaRN may have an attention factor of its own.
+
+    The engine turns queries and keys with the factor that it derives. The second value is the
+    scale of the scores that makes up for it, None where there is nothing to make up for.
+    """
+    rope = _parsed(parameters, default_theta, partial=False)
+    ratio = rope.own_factor / rope.engine_factor if isinstance(rope, Yarn) else 1.0
+    scale = None if math.isclose(ratio, 1, rel_tol=1e-6) else head_dim**-0.5 * ratio**2
+    return _engine_rope(rope, head_dim, None, max_positions), scale
+
+
+def _parsed(
+    parameters: Mapping[str, Any] | None, default_theta: float, *, partial: bool
+) -> RopeParameters:
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise _refused([f"rope_parameters: expected an object, found {parameters!r}"])
     given = {"rope_type": "default", "rope_theta": default_theta, **(parameters or {})}
+    if given.get("type") == given["rope_type"]:
+        del given["type"]  # the older name of the same key, beside the newer
     try:
         rope = _ADAPTER.validate_python(given)
     except ValidationError as error:
         raise _refused([_problem(item) for item in error.errors()]) from None
-    if not partial and rope.partial_rotary_factor != 1:
+    if not (partial or isinstance(rope, Proportional)) and rope.partial_rotary_factor != 1:
         raise _refused(
             [
                 "rope_parameters.partial_rotary_factor: expected 1, this family rotates whole "
                 f"heads, found {rope.partial_rotary_factor}"
             ]
         )
-    original = getattr(rope, "original_max_position_embeddings", None) or original_positions
-    rotated = int(head_dim * rope.partial_rotary_factor)
-    common = {"base": rope.rope_theta, "max_sequence_length": max_positions, "head_dim": rotated}
-    return _engine_rope(rope, common, original, max_positions)
+    return rope
+
+
+def _original(in_rope: int | None, beside: int | None) -> int | None:
+    """The original context, which may stand in two places of a config but not as two numbers."""
+    if in_rope is not None and beside is not None and in_rope != beside:
+        raise _refused(
+            [
+                f"original_max_position_embeddings: {beside} in the config, "
+                f"{in_rope} in rope_parameters"
+            ]
+        )
+    return in_rope or beside
 
 
 def _engine_rope(
-    rope: RopeParameters, common: dict[str, Any], original: int | None, max_positions: int
+    rope: RopeParameters, head_dim: int, original_positions: int | None, max_positions: int
 ) -> RoPEConfig:
+    original = _original(
+        getattr(rope, "original_max_position_embeddings", None), original_positions
+    )
+    is_whole = isinstance(rope, Proportional)
+    rotated = head_dim if is_whole else int(head_dim * rope.partial_rotary_factor)
+    common = {"base": rope.rope_theta, "max_sequence_length": max_positions, "head_dim": rotated}
     match rope:
         case Default():
             return UnscaledRoPEConfig(type="UnscaledRoPEConfig", **common)
@@ -127,12 +204,11 @@ def _engine_rope(
             return _yarn(rope, common, original or max_positions)
         case LongRope():
             return _long_rope(rope, common, original or max_positions, max_positions)
+        case Proportional():
+            return _proportional(rope, common, max_positions)
 
 
 def _yarn(rope: Yarn, common: dict[str, Any], original: int) -> YARNRoPEConfig:
-    """The engine derives the attention factor itself (arXiv:2309.00071, equation 22)."""
-    derived = 0.1 * math.log(rope.factor) + 1.0 if rope.factor > 1 else 1.0
-    _require_factor("yarn", rope.attention_factor, derived)
     return YARNRoPEConfig(
         type="YARNRoPEConfig",
         **common,
@@ -170,6 +246,31 @@ def _long_rope(
     )
 
 
+STILL = 1e30
+"""Divides a frequency so that no context is long enough for its pair to turn visibly."""
+
+
+def _proportional(rope: Proportional, common: dict[str, Any], max_positions: int) -> RoPEConfig:
+    """The engine has no word for it, but LongRoPE divides every pair's frequency by its own factor.
+
+    Both lists are the same and `scaling_factor` is 1, so that neither the length of a context nor
+    the temperature of the attention plays a part.
+    """
+    pairs = common["head_dim"] // 2
+    turning = int(rope.partial_rotary_factor * common["head_dim"] // 2)
+    if turning == pairs and rope.factor == 1:
+        return UnscaledRoPEConfig(type="UnscaledRoPEConfig", **common)
+    factors = (rope.factor,) * turning + (STILL,) * (pairs - turning)
+    return LongRoPEConfig(
+        type="LongRoPEConfig",
+        **common,
+        short_factor=factors,
+        long_factor=factors,
+        original_context_length=max_positions,
+        scaling_factor=1.0,
+    )
+
+
 def _require_factor(rope_type: str, given: float | None, derived: float) -> None:
     if given is not None and not math.isclose(given, derived, rel_tol=1e-6):
         raise _refused(
@@ -191,7 +292,7 @@ def _problem(error: Any) -> str:
     return f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
-ROPE_TYPES = ("default", "linear", "llama3", "yarn", "longrope")
+ROPE_TYPES = ("default", "linear", "llama3", "yarn", "longrope", "proportional")
 
 
 def _refused(problems: list[str]) -> ConfigError:

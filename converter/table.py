@@ -3,9 +3,11 @@
     "model.layers.{i}.self_attn.{q,k,v}_proj.weight": "layers.{i}.mixer.qkvg_projection.weights"
 
 - `{i}`      an index, carried to the same letter on the right;
-- `{q,k,v}`  alternatives, concatenated along the first axis in this order;
+- `{q,k,v}`  alternatives, concatenated along the first axis in this order; one that is named
+             twice (`{q,k,k}`) is laid down twice;
 - `{e}`      an index that the right side does not have: stacked along a new first axis;
-- `Target`   a tensor whose rows or values change on the way;
+- `Target`   a tensor whose shape, rows or values change on the way;
+- `Coded`    one of the arrays of a matrix that is quantised already;
 - `Unused`   a tensor that the engine does not need, with the reason.
 
 Every checkpoint tensor must match exactly one row. A row without a tensor is fine: the engine's
@@ -20,11 +22,18 @@ from typing import TypeAlias
 
 import numpy as np
 
+from masu.converter.checkpoint import SourceTensor
+from masu.specs.formats import WeightFormat
 from masu.specs.tensors import Shape
 
 Rows: TypeAlias = tuple[tuple[int, int], ...]
 """Ranges `start..stop` of a source tensor's first axis, in the order in which they are wanted."""
 
+RowOrder: TypeAlias = Callable[[Shape], Rows]
+"""The wanted rows of a tensor of this shape."""
+
+View: TypeAlias = Callable[[SourceTensor], SourceTensor]
+"""A tensor seen in another way, read as lazily as the first: see `converter/views.py`."""
 
 TOKEN_TABLE = "embedding.token_table"
 READOUT = "embedding.readout"
@@ -38,21 +47,52 @@ class Target:
 
     Attributes:
         name: engine name, relative to the model's root.
-        rows: picks and orders rows of the source; None takes all.
+        view: sees the source in another shape or order before anything else happens to it.
+        packed: the first axis counts experts: they are stacked, and `rows` are those of each.
+        rows: picks and orders rows of the source; None takes all. A tuple has one such order for
+            each alternative of the row.
         values: changes float32 values, element by element.
+        after: these experts follow those of the row without `after` that makes the same tensor.
     """
 
     name: str
-    rows: Callable[[Shape], Rows] | None = None
+    view: View | None = None
+    packed: bool = False
+    rows: RowOrder | tuple[RowOrder | None, ...] | None = None
     values: Callable[[np.ndarray], np.ndarray] | None = None
+    after: bool = False
+
+    def row_order(self, alternative: int) -> RowOrder | None:
+        """The order of rows for one of the alternatives, by its place."""
+        return self.rows[alternative] if isinstance(self.rows, tuple) else self.rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coded(Target):
+    """A source that is one stored array of a quantised matrix: its bytes are kept.
+
+    The arrays of a matrix all have a row of the table, with the same format, except for what the
+    format itself knows (`converter/coded.py`).
+
+    Attributes:
+        format: that of the matrix.
+        array: which of the format's arrays this is, by its suffix.
+    """
+
+    format: WeightFormat
+    array: str
 
 
 @dataclass(frozen=True)
 class Unused:
-    """`left_out`: it has a meaning that the package does not keep (a vision tower)."""
+    """Attributes:
+    left_out: it has a meaning that the package does not keep (a vision tower).
+    wins: it takes its tensors also from rows that would take them too (a layer above the last).
+    """
 
     reason: str
     left_out: bool = False
+    wins: bool = False
 
 
 Table: TypeAlias = Mapping[str, str | Target | Unused]
@@ -127,11 +167,16 @@ def match(table: Table, names: Iterable[str]) -> tuple[list[Match], list[str]]:
     problems: list[str] = []
     for name in names:
         hits = [(r, a, hit) for r, a, regex in patterns if (hit := regex.fullmatch(name))]
-        if len(hits) == 1:
-            matches.append(_resolve(name, *hits[0]))
+        hits = [hit for hit in hits if _wins(hit[0])] or hits
+        if len({(row, row.sources[place]) for row, place, _ in hits}) == 1:
+            matches += [_resolve(name, *hit) for hit in hits]
         else:
             problems.append(f"{'ambiguous' if hits else 'unexpected'}  {name}")
     return matches, problems
+
+
+def _wins(row: Row) -> bool:
+    return isinstance(row.target, Unused) and row.target.wins
 
 
 def wanted_sources(table: Table, engine_name: str) -> list[str]:
@@ -142,7 +187,7 @@ def wanted_sources(table: Table, engine_name: str) -> list[str]:
             continue
         if hit := _regex(row.target.name).fullmatch(engine_name):
             found += [_fill(source, hit.groupdict()) for source in row.sources]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _alternatives(source: str) -> tuple[str, ...]:

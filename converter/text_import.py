@@ -8,16 +8,18 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer
 
 from masu.converter.added_tokens import merge_added_tokens
-from masu.converter.chat_template import choose_template
+from masu.converter.chat_template import RAW, RAW_CLASSIFIER, choose_template
 from masu.converter.checkpoint import SYSTEM_PROMPT, Checkpoint
 from masu.specs.codec import ChatCodecConfig
-from masu.specs.errors import TextError
+from masu.specs.errors import MasuError, TextError
 from masu.specs.generation import NO_GENERATION_DEFAULTS, GenerationConfig
 from masu.specs.jsonfile import read_json
 from masu.specs.manifest import LedgerEntry
 from masu.specs.models import ModelSpec
 from masu.specs.text.stops import StopSet
 from masu.specs.text.template import ChatTemplate
+
+GENERATION_CONFIG = "generation_config.json"
 
 SAMPLING_KEYS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
@@ -34,8 +36,13 @@ GENERATION_INERT: Mapping[str, str] = {
 }
 
 
-NEUTRAL = (None, False, 0, 1.0, [], {})
-"""Values at which an option of transformers does nothing."""
+def _is_neutral(value: Any) -> bool:
+    """Whether an option of transformers does nothing at this value: `1.0` is, `True` and 1 not."""
+    if isinstance(value, float):
+        return value in (0.0, 1.0)
+    return (
+        value is None or value is False or value in ([], {}) or (value == 0 and value is not True)
+    )
 
 
 @dataclass(frozen=True)
@@ -59,8 +66,13 @@ class ImportedText:
     notes: tuple[str, ...] = field(default=())
 
 
-def import_text(checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int) -> ImportedText:
+def import_text(
+    checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int, *, classifies: bool = False
+) -> ImportedText:
     """Read every tokenizer file of the checkpoint, account for each, and build the codec.
+
+    Args:
+        classifies: the model gives labels and generates nothing.
 
     Raises:
         TextError: no tokenizer.json, contradicting ids, an unusable template or token.
@@ -69,16 +81,39 @@ def import_text(checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int) -> Imp
     tokenizer = _load_tokenizer(checkpoint)
     settings = texts.get("tokenizer_config.json", {})
     merge_added_tokens(tokenizer, texts["tokenizer.json"], settings, texts.get("added_tokens.json"))
-    template = choose_template(checkpoint, settings, texts.get("chat_template.json"), spec)
-    defaults = texts.get("generation_config.json", {})
+    raw = RAW_CLASSIFIER if classifies else RAW
+    template = choose_template(checkpoint, settings, texts.get("chat_template.json"), spec, raw)
+    defaults = {} if classifies else texts.get(GENERATION_CONFIG, {})
     special = _SpecialTokens(settings, texts, checkpoint.config, tokenizer)
-    eos_token, bos_token = special.text("eos_token"), special.text("bos_token")
+    eos_token, bos_token = special.known("eos_token"), special.known("bos_token")
     stops = StopSet.collect(checkpoint.config, defaults, special.id(eos_token))
     generation, ledger = _generation(defaults, stops.ids, spec)
-    ChatTemplate(template.source, bos_token, eos_token)  # must compile
-    codec = ChatCodecConfig(
+    return ImportedText(
+        codec=_codec(checkpoint, spec, template.source, eos_token, bos_token),
+        generation=generation,
+        tokenizer=tokenizer.to_str(pretty=True).encode(),
+        files={**_used_files(checkpoint, classifies), **template.files, **ledger},
+        stop_origins={} if classifies else stops.origins,
+        notes=(*template.notes, *_vocabulary_notes(tokenizer, vocab_size)),
+    )
+
+
+def _codec(
+    checkpoint: Checkpoint,
+    spec: ModelSpec,
+    template: str,
+    eos_token: str | None,
+    bos_token: str | None,
+) -> ChatCodecConfig:
+    rendered = ChatTemplate(template, bos_token, eos_token)
+    probe = [{"role": spec.user_role, "content": "Hello"}]
+    try:
+        rendered.render(probe)
+    except MasuError as error:
+        raise TextError(f"{checkpoint.name}: the chat template fails: {error}") from None
+    return ChatCodecConfig(
         type="ChatCodecConfig",
-        prompt_template=template.source,
+        prompt_template=template,
         output_parser_regex=spec.parser_regex,
         system_role_name=spec.system_role,
         user_role_name=spec.user_role,
@@ -88,14 +123,6 @@ def import_text(checkpoint: Checkpoint, spec: ModelSpec, vocab_size: int) -> Imp
         end_of_thinking_tag=spec.end_of_thinking_tag,
         default_system_prompt=_system_prompt(checkpoint, spec),
         reasoning_config=spec.reasoning,
-    )
-    return ImportedText(
-        codec=codec,
-        generation=generation,
-        tokenizer=tokenizer.to_str(pretty=True).encode(),
-        files={**_used_files(checkpoint), **template.files, **ledger},
-        stop_origins=stops.origins,
-        notes=(*template.notes, *_vocabulary_notes(tokenizer, vocab_size)),
     )
 
 
@@ -116,9 +143,13 @@ def _load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)",
         )
     try:
-        return Tokenizer.from_buffer(data)
+        tokenizer = Tokenizer.from_buffer(data)
     except Exception as error:  # the library raises bare Exception for every malformed file
         raise TextError(f"{checkpoint.where('tokenizer.json')}: {error}") from None
+    # Settings of a training batch; a prompt is never cut or filled up.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 class _SpecialTokens(NamedTuple):
@@ -142,6 +173,13 @@ class _SpecialTokens(NamedTuple):
         ids = self.config.get(f"{key}_id")
         first = ids[0] if isinstance(ids, list) and ids else ids
         return self.tokenizer.id_to_token(first) if isinstance(first, int) else None
+
+    def known(self, key: str) -> str | None:
+        """The same, if it is a token at all."""
+        text = self.text(key)
+        if text is not None and self.id(text) is None:
+            raise TextError(f"{key}: {text!r} is not a token of tokenizer.json")
+        return text
 
     def id(self, text: str | None) -> int | None:
         return None if text is None else self.tokenizer.token_to_id(text)
@@ -188,7 +226,7 @@ def _generation_entry(key: str, value: Any) -> LedgerEntry:
     if key == "do_sample" and value is False:
         reason = "the engine samples unless a request asks for temperature 0"
         return LedgerEntry(status="left_out", into=(), reason=reason)
-    if key in GENERATION_INERT or value in NEUTRAL:
+    if key in GENERATION_INERT or _is_neutral(value):
         reason = GENERATION_INERT.get(key, "at its neutral value")
         return LedgerEntry(status="inert", into=(), reason=reason)
     reason = "the engine has no such option"
@@ -199,17 +237,21 @@ def _used(into: str, origin: str | None = None) -> LedgerEntry:
     return LedgerEntry(status="used", into=(into,), reason=origin and f"from {origin}")
 
 
-def _used_files(checkpoint: Checkpoint) -> dict[str, LedgerEntry]:
+def _used_files(checkpoint: Checkpoint, classifies: bool) -> dict[str, LedgerEntry]:
     into = {
         "tokenizer.json": "tokenizer.json",
         "tokenizer_config.json": "config.json: token_codec_config",
         "special_tokens_map.json": "config.json: token_codec_config",
         "added_tokens.json": "tokenizer.json",
-        "generation_config.json": "config.json: generation_config",
+        GENERATION_CONFIG: "config.json: generation_config",
         SYSTEM_PROMPT: "config.json: token_codec_config.default_system_prompt",
     }
     origins = checkpoint.text_origins
-    return {name: _used(into[name], origins.get(name)) for name in checkpoint.texts if name in into}
+    used = {name: _used(into[name], origins.get(name)) for name in checkpoint.texts if name in into}
+    if classifies and GENERATION_CONFIG in used:
+        reason = "a classifier generates nothing"
+        used[GENERATION_CONFIG] = LedgerEntry(status="inert", into=(), reason=reason)
+    return used
 
 
 def _vocabulary_notes(tokenizer: Tokenizer, vocab_size: int) -> tuple[str, ...]:

@@ -60,24 +60,40 @@ def edit_tensors(path: Path, change: Callable[[dict[str, np.ndarray]], None]) ->
     save_file({name: np.ascontiguousarray(t) for name, t in tensors.items()}, path)
 
 
+def _head_of(config: Any) -> Any:
+    """The class of transformers that gives logits for this config; text comes first."""
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoModelForImageTextToText,
+        AutoModelForSequenceClassification,
+    )
+
+    heads = AutoModelForCausalLM, AutoModelForSequenceClassification, AutoModelForImageTextToText
+    return next(head for head in heads if type(config) in head._model_mapping)
+
+
 def random_checkpoint(config: Mapping[str, Any], target: Path, seed: int = 0) -> Any:
     """A transformers model of this config with random weights, norms and biases included; saved.
 
+    So are buffers that a checkpoint stores (Gemma 4's layer scalars), around 1.
     The folder gets the tokenizer of golden `llama`; the model is returned, float32, in eval mode.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     torch.manual_seed(seed)
     settings = {**config, "pad_token_id": 0}
     settings.pop("model_type")
     made = AutoConfig.for_model(config["model_type"], **settings)
-    model = AutoModelForCausalLM.from_config(made, attn_implementation="eager").float().eval()
+    model = _head_of(made).from_config(made, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             wide = 0.5 if parameter.ndim < 2 else 0.3
             centre = 1.0 if name.endswith("norm.weight") and "gemma" not in made.model_type else 0.0
             parameter.normal_(centre, wide)
+        for name, buffer in model.named_buffers():
+            if name in model.state_dict():
+                buffer.normal_(1.0, 0.3)
     model.save_pretrained(target)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(GOLDEN / "llama-odd-vocab" / "hf" / name, target / name)

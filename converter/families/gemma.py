@@ -11,7 +11,7 @@ from masu.converter.assemble import (
     layer,
     rms_norm,
 )
-from masu.converter.config import DenseConfig
+from masu.converter.config import DenseConfig, Size
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -31,7 +31,7 @@ class Config(DenseConfig):
 
     INERT: ClassVar = {"hidden_activation": "hidden_act decides, and both mean the tanh form"}
 
-    head_dim: int = 256
+    head_dim: Size = 256
     hidden_act: Literal["gelu_pytorch_tanh", "gelu"] = "gelu_pytorch_tanh"
     tie_word_embeddings: bool = True
     attention_bias: bool = False

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from masu.converter.assemble import GELU_TANH, attention, dense_decoder, dense_mlp, layer
-from masu.converter.config import DenseConfig
+from masu.converter.config import DenseConfig, Size
 from masu.converter.families import llama
 from masu.converter.families.gemma import GeluTanh, gemma_norm
 from masu.converter.family import Family
@@ -15,7 +15,7 @@ from masu.specs.blocks.decoder import DecoderConfig
 
 
 class Config(DenseConfig):
-    head_dim: int = 256
+    head_dim: Size = 256
     hidden_act: GeluTanh = "gelu_pytorch_tanh"
     hidden_activation: GeluTanh = "gelu_pytorch_tanh"
     tie_word_embeddings: bool = True

@@ -4,7 +4,7 @@ import math
 from typing import Any, ClassVar, Literal
 
 from masu.converter.assemble import GELU_TANH, attention, dense_decoder, dense_mlp, layer
-from masu.converter.config import DenseConfig
+from masu.converter.config import DenseConfig, Size
 from masu.converter.families import gemma2, qwen3
 from masu.converter.families.gemma import GeluTanh, gemma_norm
 from masu.converter.family import Family
@@ -13,6 +13,7 @@ from masu.converter.sliding import FULL, SLIDING, windows
 from masu.converter.table import Table
 from masu.specs.blocks.decoder import DecoderConfig
 from masu.specs.blocks.rope import RoPEConfig
+from masu.specs.errors import ConfigError
 
 GLOBAL_THETA, LOCAL_THETA = 1000000.0, 10000.0
 
@@ -30,7 +31,7 @@ class Config(DenseConfig):
     num_hidden_layers: int = 26
     num_attention_heads: int = 8
     num_key_value_heads: int | None = 4
-    head_dim: int = 256
+    head_dim: Size = 256
     hidden_act: GeluTanh = "gelu_pytorch_tanh"
     hidden_activation: GeluTanh = "gelu_pytorch_tanh"
     max_position_embeddings: int = 131072
@@ -51,8 +52,16 @@ def ropes(config: Config) -> tuple[RoPEConfig, RoPEConfig]:
     """The rotations of full and of sliding layers. Flat parameters are those of full layers."""
     given: dict[str, Any] = config.rope_parameters or {}
     per_type = FULL in given or SLIDING in given
+    if per_type and (strays := sorted(given.keys() - {FULL, SLIDING})):
+        raise ConfigError(
+            "config.json: rope_parameters: expected one entry per layer type, "
+            f"found {', '.join(strays)} beside them"
+        )
     full = given.get(FULL) if per_type else given
-    sizes = {"head_dim": config.head_dim, "max_positions": config.max_position_embeddings}
+    sizes: dict[str, Any] = {
+        "head_dim": config.head_dim,
+        "max_positions": config.max_position_embeddings,
+    }
     return (
         read_rope(full, default_theta=GLOBAL_THETA, **sizes),
         read_rope(given.get(SLIDING), default_theta=LOCAL_THETA, **sizes),

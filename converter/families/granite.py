@@ -14,13 +14,18 @@ from masu.converter.table import Table, Target, over, times
 from masu.specs.blocks.decoder import DecoderConfig
 
 
-class Config(SiluConfig):
+class MultipliedConfig(SiluConfig):
+    """What all families of Granite share."""
+
     attention_bias: bool = False
-    mlp_bias: bool = False
     embedding_multiplier: float = 1.0
     logits_scaling: float = 1.0
     residual_multiplier: float = 1.0
     attention_multiplier: float = 1.0
+
+
+class Config(MultipliedConfig):
+    mlp_bias: bool = False
 
 
 def build(config: Config) -> DecoderConfig:
@@ -50,7 +55,7 @@ def build(config: Config) -> DecoderConfig:
     )
 
 
-def weights(config: Config) -> Table:
+def weights(config: MultipliedConfig) -> Table:
     residual = times(config.residual_multiplier)
     mixer, mlp = f"{llama.LAYER}.mixer", f"{llama.LAYER}.mlp"
     out, down = f"{mixer}.out_projection", f"{mlp}.down_projection"

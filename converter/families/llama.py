@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import SiluConfig
+from masu.converter.config import SiluConfig, Size
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
 from masu.converter.table import READOUT, TOKEN_TABLE, Table, Unused
@@ -13,7 +13,7 @@ from masu.specs.blocks.decoder import DecoderConfig
 class Config(SiluConfig):
     INERT: ClassVar = {"rope_interleaved": "an old key that transformers ignores"}
 
-    head_dim: int | None = None
+    head_dim: Size | None = None
     attention_bias: bool = False
     mlp_bias: bool = False
 

@@ -1,7 +1,7 @@
 """Mistral: Llama with one sliding window for all layers, and no biases."""
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import SiluConfig
+from masu.converter.config import SiluConfig, Size
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -9,7 +9,7 @@ from masu.specs.blocks.decoder import DecoderConfig
 
 
 class Config(SiluConfig):
-    head_dim: int | None = None
+    head_dim: Size | None = None
     sliding_window: int | None = 4096
 
 

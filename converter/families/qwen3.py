@@ -1,7 +1,7 @@
 """Qwen3: Llama with a norm on each query and key head, and windows on the upper layers."""
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import SiluConfig
+from masu.converter.config import SiluConfig, Size
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -11,7 +11,7 @@ from masu.specs.blocks.decoder import DecoderConfig
 
 
 class Config(SiluConfig):
-    head_dim: int = 128
+    head_dim: Size = 128
     attention_bias: bool = False
     use_sliding_window: bool = False
     sliding_window: int | None = 4096

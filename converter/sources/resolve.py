@@ -30,6 +30,10 @@ class FolderSource:
 
     path: Path
 
+    @property
+    def name(self) -> str:
+        return self.path.resolve().name
+
 
 @dataclass(frozen=True)
 class GGUFSource:
@@ -37,12 +41,20 @@ class GGUFSource:
 
     path: Path
 
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
 
 @dataclass(frozen=True)
 class PyPISource:
     """A GGUF file inside a distribution on the package index: `name==version`."""
 
     requirement: Requirement
+
+    @property
+    def name(self) -> str:
+        return self.requirement.name
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,13 @@ class HubSource:
     repo: str
     revision: str | None = None
 
+    @property
+    def name(self) -> str:
+        return self.repo
+
 
 ResolvedSource: TypeAlias = FolderSource | GGUFSource | PyPISource | HubSource
+"""Each has a `name`, by which messages and default output folders call it."""
 
 
 def resolve(source: str, *, revision: str | None = None) -> ResolvedSource:

@@ -13,14 +13,17 @@ import numpy as np
 import pytest
 from checkpoints import golden_spec, open_golden
 from golden import CASES, ENGINE_CASES, GOLDEN
+from golden_sources import PROPORTIONAL
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from masu.converter.convert import ConversionPlan, plan_conversion
 from masu.converter.families import family_names
+from masu.specs.blocks.attention import AttentionConfig
 from masu.specs.container import Container
 from masu.specs.container_writer import write_container
 from masu.specs.engines import DEFAULT_ENGINE, find_engine
+from masu.specs.model import LanguageModelConfig
 from masu.specs.package_writer import PackageContents
 
 
@@ -37,6 +40,8 @@ GOLDEN_CONVERSIONS = [
 ]
 
 LALAMO_IGNORES = {
+    "gemma4-text": "rope_config",
+    "llamba": "generation_config.stop_token_ids",
     "qwen3-yarn": "rope_config",
     "qwen2-sliding": "mixer_config.sliding_window_size",
 }
@@ -82,7 +87,7 @@ def test_config_is_lalamos(case: str, dialect: str) -> None:
 
 def test_qwen3_keeps_its_rope_scaling() -> None:
     issue = CASES["qwen3-yarn"]["known_lalamo_difference"]
-    layers = plan("qwen3-yarn").config.decoder_config.transformer_config.layer_configs
+    layers = plan("qwen3-yarn").config.network.transformer_config.layer_configs
     assert [layer.rope_config.model_dump() for layer in layers if layer.rope_config] == [
         issue["expected"]
     ] * len(layers)
@@ -90,9 +95,27 @@ def test_qwen3_keeps_its_rope_scaling() -> None:
 
 def test_qwen2_puts_windows_on_the_upper_layers() -> None:
     issue = CASES["qwen2-sliding"]["known_lalamo_difference"]
-    layers = plan("qwen2-sliding").config.decoder_config.transformer_config.layer_configs
-    windows = [layer.mixer_config.model_dump()["sliding_window_size"] for layer in layers]
+    layers = plan("qwen2-sliding").config.network.transformer_config.layer_configs
+    windows = [
+        layer.mixer_config.sliding_window_size
+        for layer in layers
+        if isinstance(layer.mixer_config, AttentionConfig)
+    ]
     assert windows == issue["expected"]
+
+
+def test_gemma4_keeps_the_partners_of_its_proportional_rotation() -> None:
+    """As golden/index.json words it: pairs over the full head_dim, of which 4 to 15 stand still."""
+    layers = plan("gemma4-text").config.network.transformer_config.layer_configs
+    assert layers[2].rope_config == layers[5].rope_config == PROPORTIONAL
+
+
+def test_llamba_stops_where_its_checkpoint_says() -> None:
+    """lalamo adds three ids of Llama 3, which this vocabulary does not even have."""
+    config = plan("llamba").config
+    assert isinstance(config, LanguageModelConfig)
+    assert config.generation_config.stop_token_ids == (1, 3)
+    assert config.decoder_config.vocab_size < 128001
 
 
 @pytest.mark.parametrize("case", GOLDEN_CONVERSIONS)

@@ -45,6 +45,13 @@ def rope(**changes: object) -> Edit:
     return lambda folder: edit_json(folder / "config.json", change)
 
 
+def text_config(**changes: object) -> Edit:
+    """Set keys of the language model's part of a multimodal config.json."""
+    return lambda folder: edit_json(
+        folder / "config.json", lambda c: c["text_config"].update(changes)
+    )
+
+
 def without(*keys: str) -> Edit:
     def change(values: dict) -> None:
         for key in keys:
@@ -270,6 +277,73 @@ CASES: dict[str, Case] = {
     "temperature that is no number": Case(
         json_file("generation_config.json", lambda g: g.update(temperature="hot")),
         ("temperature", "hot"),
+    ),
+    "epsilon that values cannot have": Case(
+        config(rms_norm_eps=1e-5), ("rms_norm_eps", "1e-06", "1e-05"), golden="gemma4-text"
+    ),
+    "mixture of experts beside the MLP": Case(
+        config(enable_moe_block=True), ("enable_moe_block",), golden="gemma4-text"
+    ),
+    "attention of images or of everything": Case(
+        config(use_bidirectional_attention="all"),
+        ("use_bidirectional_attention", "vision"),
+        twin=config(use_bidirectional_attention="vision"),
+        golden="gemma4-text",
+    ),
+    "last layer with a window": Case(
+        config(layer_types=[*["full_attention"] * 3, *["sliding_attention"] * 3]),
+        ("layer_types", "the last layer must be full_attention"),
+        golden="gemma4-text",
+    ),
+    "shared caches without one to share": Case(
+        config(num_kv_shared_layers=5),
+        ("num_kv_shared_layers", "layer 2", "before 1"),
+        golden="gemma4-text",
+    ),
+    "values missing, not shared": Case(
+        tensors(lambda t: t.pop("model.layers.2.self_attn.v_proj.weight")),
+        ("missing", "model.layers.2.self_attn.v_proj.weight"),
+        twin=tensors(
+            lambda t: t.update(
+                {
+                    "model.layers.3.self_attn.k_proj.weight": np.zeros((32, 64), np.float32),
+                    "model.layers.3.self_attn.v_proj.weight": np.zeros((32, 64), np.float32),
+                    "model.layers.3.self_attn.k_norm.weight": np.zeros(16, np.float32),
+                }
+            )
+        ),
+        golden="gemma4-text",
+    ),
+    "rotary base of one layer alone": Case(
+        text_config(layer_rope_theta=[500000.0, 1e4, 0.0, 500000.0]),
+        ("layer_rope_theta[1]", "500000.0", "10000.0"),
+        twin=text_config(layer_rope_theta=[0.0, 500000.0, 0.0, 500000.0]),
+        golden="muse_glimmer",
+    ),
+    "biases without one for the gate": Case(
+        text_config(attention_bias=True), ("attention_bias",), golden="muse_glimmer"
+    ),
+    "labels with a gap": Case(
+        config(id2label={"0": "a", "1": "b", "2": "c", "3": "d", "5": "e"}),
+        ("id2label", "0 to 4"),
+        golden="modernbert",
+    ),
+    "two labels of one name": Case(
+        config(id2label={"0": "a", "1": "b", "2": "a", "3": "d", "4": "e"}),
+        ("id2label", "every name once"),
+        golden="modernbert",
+    ),
+    "another number of labels": Case(
+        config(num_labels=4),
+        ("num_labels", "5", "4"),
+        twin=config(num_labels=5),
+        golden="modernbert",
+    ),
+    "regression": Case(
+        config(problem_type="regression"),
+        ("problem_type", "regression"),
+        twin=config(problem_type="multi_label_classification"),
+        golden="modernbert",
     ),
     "key twice in config.json": Case(
         lambda f: (f / "config.json").write_text(

@@ -31,11 +31,35 @@ def test_an_index_only_on_the_left_is_stacked_as_a_number() -> None:
     assert {m.name for m in matches} == {"l.0.up"}
 
 
+def test_an_alternative_named_twice_is_laid_down_twice() -> None:
+    matches, problems = match({"l.{i}.{q,k,k}.w": "out.{i}"}, ["l.3.k.w", "l.3.q.w"])
+    assert not problems
+    assert [(m.source, m.alternative) for m in matches] == [
+        ("l.3.k.w", 1),
+        ("l.3.k.w", 2),
+        ("l.3.q.w", 0),
+    ]
+    assert wanted_sources({"l.{i}.{q,k,k}.w": "out.{i}"}, "out.3") == ["l.3.q.w", "l.3.k.w"]
+    overlapping = match({"l.{*,k}.w": "out"}, ["l.k.w"])
+    assert overlapping == ([], ["ambiguous  l.k.w"])
+
+
 def test_a_name_that_no_row_or_two_rows_take_is_a_problem() -> None:
     table = {"a.{i}": "x.{i}", "a.0": "y", "tower.*": Unused("vision", left_out=True)}
     matches, problems = match(table, ["a.0", "a.1", "b", "tower.block.3.weight"])
     assert problems == ["ambiguous  a.0", "unexpected  b"]
     assert [m.source for m in matches] == ["a.1", "tower.block.3.weight"]
+
+
+def test_an_unused_row_may_win_over_others() -> None:
+    above = Unused("above the last layer", left_out=True, wins=True)
+    matches, problems = match({"l.{i}.w": "x.{i}", "l.7.*": above}, ["l.6.w", "l.7.w", "l.7.new"])
+    assert not problems
+    assert [(found.source, found.name) for found in matches] == [
+        ("l.6.w", "x.6"),
+        ("l.7.w", ""),
+        ("l.7.new", ""),
+    ]
 
 
 @pytest.mark.parametrize("name", ["a.01", "a.-1", "a.x", "a.1.b", "xa.1"])
