@@ -10,14 +10,15 @@ where the activations are float64) and rounded to the activations' dtype at the 
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from masu.runtime import recurrence
 from masu.runtime.weights import Weight
-from masu.specs.blocks.activation import GELU, Activation, SiLU
-from masu.specs.blocks.mlp import Clipping
+from masu.specs.blocks.activation import GELU, Activation, SiLU, SquaredReLU
+from masu.specs.blocks.dense_mlp import Clipping
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.dtypes import FLOAT_DTYPES, NUMPY_DTYPES
 from masu.specs.tensors import Shape
@@ -92,6 +93,10 @@ class Backend:
         """
         return functools.partial(function, self, config)
 
+    def compiled_programs(self) -> Mapping[str, int]:
+        """How many programs were compiled so far, by the function (`layer.apply`); none here."""
+        return {}
+
     def write(self, buffer: Array, rows: Array, position: Array) -> Array:
         """The buffer `[groups, capacity, width]` with rows `[groups, tokens, width]` at `position`.
 
@@ -165,12 +170,18 @@ class Backend:
                 return 0.5 * x * (1.0 + self.xp.tanh(inner))
             case GELU():
                 return 0.5 * x * (1.0 + self.erf(x * math.sqrt(0.5)))
+            case SquaredReLU():
+                return self.xp.maximum(x, 0.0) ** 2
         return x
 
     def sigmoid(self, x: Array) -> Array:
         """Of a wide array; `exp` sees no positive number, so that nothing overflows."""
         small = self.xp.exp(-self.xp.abs(x))
         return self.xp.where(x >= 0, 1.0, small) / (1.0 + small)
+
+    def softplus(self, x: Array) -> Array:
+        """`log(1 + exp(x))` of a wide array, without overflow."""
+        return self.xp.maximum(x, 0.0) + self.xp.log1p(self.xp.exp(-self.xp.abs(x)))
 
     def erf(self, x: Array) -> Array:
         """`2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!`: terms of one sign, nothing cancels.
@@ -215,6 +226,59 @@ class Backend:
         values = self.clip(self.wide(values), up_clipping).astype(x.dtype)
         gates = self.activate(self.clip(self.wide(gates), gate_clipping), activation)
         return self.linear(values * gates.astype(x.dtype), down, down_biases)
+
+    def total(self, term: Callable[[Array], Array], count: int, start: Array) -> Array:
+        """`start + term(0) + term(1) + ...`, `count` terms, one after the other."""
+        for place in range(count):
+            start = start + term(np.int32(place))
+        return start
+
+    # Along the sequence, with a state of fixed size.
+
+    def causal_conv(
+        self, x: Array, history: Array, weights: Array, biases: Array | None, filled: Array
+    ) -> tuple[Array, Array]:
+        """One filter for each channel: wide `[tokens, channels]`, and the history after `filled`.
+
+        Args:
+            x: `[tokens, channels]`; rows from `filled` on are padding.
+            history: the `taps - 1` rows before, in the dtype of `x`.
+            weights: wide `[channels, taps]`; tap 0 meets the oldest row.
+            biases: wide `[channels]`.
+        """
+        xp, tokens, taps = self.xp, x.shape[0], weights.shape[1]
+        rows = xp.concatenate([history, x], axis=0)
+        wide = self.wide(rows)
+        out = sum(wide[tap : tap + tokens] * weights[:, tap] for tap in range(taps))
+        last = filled + xp.arange(taps - 1, dtype=np.int32)
+        return (out if biases is None else out + biases), rows[last]
+
+    def scan(
+        self, step: Callable[[Any, Any], tuple[Any, Array]], state: Any, inputs: tuple[Any, ...]
+    ) -> tuple[Any, Array]:
+        """`state, out = step(state, each)` along the first axis of all inputs; outputs stacked.
+
+        Args:
+            inputs: a named tuple of arrays, some of which may be None, as `step` gets it.
+        """
+        outputs = []
+        for place in range(len(inputs[0])):
+            each = (None if x is None else x[place] for x in inputs)
+            state, out = step(state, type(inputs)(*each))
+            outputs.append(out)
+        return state, self.xp.stack(outputs)
+
+    def recur(
+        self,
+        queries: Array,
+        keys: Array,
+        values: Array,
+        log_decay: Array,
+        beta: Array | None,
+        state: Array,
+    ) -> tuple[Array, Array]:
+        """A state space, or with `beta` the gated delta rule: see `runtime/recurrence.py`."""
+        return recurrence.recur(self, queries, keys, values, log_decay, beta, state)
 
     # Attention.
 

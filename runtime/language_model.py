@@ -15,7 +15,7 @@ from masu.specs.codec import ChatCodecConfig, ReasoningEffort
 from masu.specs.errors import RequestError
 from masu.specs.model import LanguageModelConfig
 from masu.specs.package import TOKENIZER, Package
-from masu.specs.text.chat_codec import ChatCodec, Message
+from masu.specs.text.chat_codec import ChatCodec, Message, Tool
 from masu.specs.text.tokenizer import PackageTokenizer
 
 
@@ -89,9 +89,11 @@ class LanguageModel:
         stop: Sequence[str] = (),
         logprobs: bool = False,
     ) -> Iterator[Token]:
-        """Continues a text, or token ids, as they are: no template, nothing added.
+        """Continues a text, or token ids, as they are, without the template.
 
         Args:
+            prompt: nothing is added to ids; a text begins with the begin token, once, if the
+                tokenizer puts one before a text.
             sampling: None takes the package's defaults.
             max_tokens: None for as many as the context holds.
             stop: texts before which the continuation ends.
@@ -101,7 +103,7 @@ class LanguageModel:
         """
         return generate(
             self.decoder,
-            self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt,
+            self.tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else prompt,
             sampling or self.sampling,
             Ending(max_tokens=max_tokens, stop_ids=self.stop_ids, stop_strings=stop),
             tokenizer=self.tokenizer,
@@ -109,15 +111,21 @@ class LanguageModel:
         )
 
     def encode_chat(
-        self, messages: Sequence[Message], *, reasoning_effort: ReasoningEffort | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        reasoning_effort: ReasoningEffort | None = None,
+        tools: Sequence[Tool] = (),
     ) -> list[int]:
         """Ids of a conversation up to where the assistant is to speak.
 
         Raises:
-            RequestError: the template refuses the messages, or the effort is unknown.
+            RequestError: the template refuses the messages or ignores the tools, or the effort is
+                unknown.
             TextError: the template fails.
         """
-        return self.tokenizer.encode(self.codec.render(messages, reasoning_effort=reasoning_effort))
+        prompt = self.codec.render(messages, reasoning_effort=reasoning_effort, tools=tools)
+        return self.tokenizer.encode(prompt)
 
     def chat(
         self,
@@ -125,6 +133,7 @@ class LanguageModel:
         system: str | None = None,
         sampling: Sampling | None = None,
         reasoning_effort: ReasoningEffort | None = None,
+        tools: Sequence[Tool] = (),
     ) -> Chat:
         """A new conversation; see `Chat`."""
         parts = ChatParts(
@@ -135,4 +144,4 @@ class LanguageModel:
             stop_ids=self.stop_ids,
             lengths=boundaries(self._config.decoder_config, self.decoder.context_length),
         )
-        return Chat(parts, system=system, reasoning_effort=reasoning_effort)
+        return Chat(parts, system=system, reasoning_effort=reasoning_effort, tools=tools)

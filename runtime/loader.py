@@ -89,9 +89,21 @@ class Loader:
             self._source, self._backend, self._dtype, prefix=prefix, account=self._account
         )
 
-    def matrix(self, name: str, rows: int, columns: int, layout: Layout = "output_input") -> Weight:
-        """A weight matrix `[rows, columns]` as stored, held as the backend wants it."""
-        path, shape = self._prefix + name, (rows, columns)
+    def matrix(
+        self,
+        name: str,
+        rows: int,
+        columns: int,
+        layout: Layout = "output_input",
+        *,
+        experts: int | None = None,
+    ) -> Weight:
+        """A weight matrix `[rows, columns]` as stored, held as the backend wants it.
+
+        With `experts`, one for each of them: `[experts, rows, columns]`.
+        """
+        path = self._prefix + name
+        shape = (rows, columns) if experts is None else (experts, rows, columns)
         weight_format = self._account.formats.get(path)
         if weight_format is None:
             self._complain(f"{path}: no weight format, expected a matrix {list(shape)}")

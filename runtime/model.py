@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 
 from masu.runtime.admission import admit
-from masu.runtime.backend import ACTIVATION_DTYPES, Array, Backend, wide_dtype
-from masu.runtime.backends import load_backend
-from masu.runtime.blocks import decoder, layer, rope
+from masu.runtime.backend import Array, Backend
+from masu.runtime.blocks import decoder
 from masu.runtime.blocks.decoder import EntryConfig, ExitConfig
-from masu.runtime.blocks.registry import MIXERS
-from masu.runtime.blocks.wiring import Wiring
-from masu.runtime.loader import Loader, TensorSource
+from masu.runtime.loader import TensorSource
 from masu.runtime.prompt import TokenIds, checked_ids
-from masu.runtime.state import SMALLEST_CAPACITY, State, bucket
+from masu.runtime.snapshot import copied, fixed_part
+from masu.runtime.stack import Stack
+from masu.runtime.state import SMALLEST_CAPACITY, State, Undo, bucket
+from masu.runtime.strict_load import Opened, strict_load
+from masu.runtime.weights import held_bytes
 from masu.specs.errors import RequestError
 from masu.specs.model import LanguageModelConfig
 
@@ -22,9 +23,6 @@ PREFILL = 64
 
 Large enough that the product's arithmetic, not the reading of weights, takes the time.
 """
-
-LAYER_STATE = 2
-"""Where `layer.apply` takes the state among its arrays."""
 
 
 def load_model(
@@ -38,20 +36,18 @@ def load_model(
         backend: a name, or a backend to share compiled code with; None takes the default.
 
     Raises:
-        RequestError: blocks this runtime lacks; no such backend, or it lacks the dtype.
+        RequestError: it is no language model, or has blocks this runtime lacks; no such backend, or
+            it lacks the dtype.
         SchemaError: config.json contradicts itself.
         TensorError: the tensors are not those that the blocks ask for.
     """
     config = admit(source.config)
-    chosen = backend if isinstance(backend, Backend) else load_backend(backend)
-    dtype = chosen.default_dtype(source.dtype) if dtype is None else dtype
-    if dtype not in chosen.dtypes:
-        known = ", ".join(chosen.dtypes)
-        raise RequestError(f"backend {chosen.name!r} has no dtype {dtype!r}; it has: {known}")
-    loader = Loader(source, chosen, ACTIVATION_DTYPES[dtype])
-    model = Decoder(config, loader.under("decoder"), chosen, ACTIVATION_DTYPES[dtype])
-    loader.finish()
-    return model
+    if not isinstance(config, LanguageModelConfig):
+        raise RequestError(
+            f"a {config.type} is no language model", hint="`masu classify` is for classifiers"
+        )
+    with strict_load(source, config.ROOT, dtype, backend) as opened:
+        return Decoder(config, opened)
 
 
 class Decoder:
@@ -62,29 +58,26 @@ class Decoder:
         backend: what computes.
         dtype: of the activations, and of what the state keeps.
         context_length: the most tokens that a state may hold; None without a limit.
+        rewinds: whether `rewind` works: every mixer keeps a row for each token.
     """
 
-    def __init__(
-        self, config: LanguageModelConfig, loader: Loader, backend: Backend, dtype: np.dtype
-    ) -> None:
-        self.config, self.backend, self.dtype = config, backend, dtype
+    def __init__(self, config: LanguageModelConfig, opened: Opened) -> None:
+        loader, backend, dtype = opened
         model = config.decoder_config
-        self._layer_configs = model.transformer_config.layer_configs
-        self._wiring = Wiring.of(model.transformer_config)
-        limits = [rope.max_sequence_length for rope in self._wiring.ropes]
-        self.context_length = min(limits, default=None)
+        self.config, self.backend, self.dtype = config, backend, dtype
         self._entry = decoder.load_entry(model, loader)
-        self._layers = [
-            decoder.load_layer(model, loader, index) for index in range(len(self._layer_configs))
-        ]
+        self._stack = Stack(model, loader, backend, dtype)
         self._exit = decoder.load_exit(model, loader, self._entry)
+        self.context_length = self._stack.context_length
+        self.rewinds = self._stack.rewinds
         self._enter = backend.compile(decoder.enter, EntryConfig.of(model, dtype))
-        self._steps = [
-            backend.compile(layer.apply, layer.body_config(each), donate=(LAYER_STATE,))
-            for each in self._layer_configs
-        ]
         self._leave = backend.compile(decoder.leave, ExitConfig.of(model))
         self._leave_row = backend.compile(decoder.leave_row, ExitConfig.of(model))
+
+    @property
+    def weight_bytes(self) -> int:
+        """Memory of the weights as the backend holds them, which need not be as they are stored."""
+        return held_bytes((self._entry, self._stack.parameters, self._exit))
 
     def start(self, max_length: int) -> State:
         """The state before the first token of a run that will hold at most `max_length`.
@@ -95,15 +88,8 @@ class Decoder:
         if max_length < 1 or (self.context_length or max_length) < max_length:
             most = "" if self.context_length is None else f" and at most {self.context_length}"
             raise RequestError(f"a run has at least 1{most} tokens, not {max_length}")
-        layers = (
-            MIXERS[type(mixer)].start(self.backend, mixer, SMALLEST_CAPACITY, self.dtype)
-            for mixer in (each.mixer_config for each in self._layer_configs)
-        )
-        rotations = (
-            rope.rotation(config, max_length, self.backend, wide_dtype(self.dtype))
-            for config in self._wiring.ropes
-        )
-        return State(tuple(layers), tuple(rotations), 0, 0, SMALLEST_CAPACITY, max_length)
+        layers, rotations = self._stack.start(SMALLEST_CAPACITY), self._stack.rotations(max_length)
+        return State(layers, rotations, 0, 0, SMALLEST_CAPACITY, max_length)
 
     def advance(self, state: State, ids: TokenIds) -> tuple[np.ndarray, State]:
         """Run the next tokens: float32 logits `[tokens, vocab]`, and the state after them.
@@ -114,20 +100,27 @@ class Decoder:
             RequestError: no ids, an id outside the vocabulary, more than `max_length` tokens, or
                 a state that was given up before.
         """
-        state, chunks = self._take(state, ids)
+        state, tokens = self._take(state, ids)
+        tokens, again = self._with_pending(state, tokens)
+        if not self.rewinds:
+            fixed = copied(self.backend, fixed_part(state.layers))
+            state.undo = Undo(fixed, tuple(tokens.tolist()))
         logits = []
-        for chunk in chunks:
+        for chunk in _chunks(tokens):
             x = self._leave(self._exit, self._run(state, chunk))
             logits.append(self.backend.to_numpy(x)[: len(chunk)].astype(np.float32))
-        return np.concatenate(logits), state
+        return np.concatenate(logits)[again:], state
 
     def last_logits(self, state: State, ids: TokenIds) -> tuple[np.ndarray, State]:
         """As `advance`, but with logits `[vocab]` of the last token only."""
-        state, chunks = self._take(state, ids)
-        for chunk in chunks[:-1]:
+        state, tokens = self._take(state, ids)
+        tokens, _ = self._with_pending(state, tokens)
+        *chunks, last = _chunks(tokens)
+        for chunk in chunks:
             self._run(state, chunk)
-        x = self._run(state, chunks[-1])
-        row = self._leave_row(self._exit, x, np.int32(len(chunks[-1]) - 1))
+        x = self._run(state, last)
+        row = self._leave_row(self._exit, x, np.int32(len(last) - 1))
+        state.base, state.undo = state.position, None
         return self.backend.to_numpy(row).astype(np.float32), state
 
     def logits(self, ids: TokenIds) -> np.ndarray:
@@ -141,14 +134,22 @@ class Decoder:
             RequestError: it was given up before.
         """
         state.check_unspent()
-        layers = (
-            kept if kept is None else type(kept)(*map(self.backend.copy, kept))
-            for kept in state.layers
-        )
-        return replace(state, layers=tuple(layers))
+        undo = state.undo and replace(state.undo, fixed=copied(self.backend, state.undo.fixed))
+        return replace(state, layers=copied(self.backend, state.layers), undo=undo)
 
-    def _take(self, state: State, ids: TokenIds) -> tuple[State, list[np.ndarray]]:
-        """The state to work on, and the ids in steps of at most `PREFILL`."""
+    def rewind(self, state: State, length: int) -> State:
+        """The state after its first `length` tokens; `state` is given up.
+
+        Raises:
+            RequestError: it never had so many, was given up before, or a mixer's state cannot be
+                cut (`rewinds`).
+        """
+        if not self.rewinds:
+            raise RequestError("a mixer of this model cannot go back to an earlier length")
+        return state.rewind(length)
+
+    def _take(self, state: State, ids: TokenIds) -> tuple[State, np.ndarray]:
+        """The state to work on, and the ids to run."""
         tokens = checked_ids(ids, self.config.decoder_config.vocab_size)
         reached = state.position + len(tokens)
         if reached > state.max_length:
@@ -157,7 +158,20 @@ class Decoder:
             )
         state = state.give_up()
         state.base = state.position
-        return state, [tokens[at : at + PREFILL] for at in range(0, len(tokens), PREFILL)]
+        return state, tokens
+
+    def _with_pending(self, state: State, tokens: np.ndarray) -> tuple[np.ndarray, int]:
+        """The ids to run with those still to be run before them, and how many these are.
+
+        They share a step where they fit into one, for it costs no more; otherwise they run now.
+        """
+        again = np.asarray(state.pending, tokens.dtype)
+        state.position, state.pending = state.position - len(again), ()
+        if len(again) + len(tokens) <= PREFILL:
+            return np.concatenate([again, tokens]), len(again)
+        for chunk in _chunks(again):
+            self._run(state, chunk)
+        return tokens, 0
 
     def _run(self, state: State, ids: np.ndarray) -> Array:
         """One step, which updates the state; the stream `[rows, width]`, padding included."""
@@ -165,19 +179,16 @@ class Decoder:
         position, length = np.int32(state.position), np.int32(state.position + len(ids))
         self._make_room(state, int(length))
         state.position = int(length)
-        x, angles = self._enter(self._entry, padded, position, state.rotations)
-        states = list(state.layers)
-        for index, step in enumerate(self._steps):
-            context = self._wiring.context(index, position, length, angles, states)
-            x, states[index] = step(self._layers[index], x, states[index], context)
-        state.layers = tuple(states)
+        entered = self._enter(self._entry, padded, position, state.rotations)
+        x, state.layers = self._stack.run(entered, state.layers, position, length)
         return x
 
     def _make_room(self, state: State, length: int) -> None:
-        if length <= state.capacity:
-            return
-        state.capacity = bucket(length)
-        state.layers = tuple(
-            MIXERS[type(each.mixer_config)].grow(self.backend, kept, state.capacity)
-            for each, kept in zip(self._layer_configs, state.layers, strict=True)
-        )
+        if length > state.capacity:
+            state.capacity = bucket(length)
+            state.layers = self._stack.grow(state.layers, state.capacity)
+
+
+def _chunks(tokens: np.ndarray) -> list[np.ndarray]:
+    """The ids in steps of at most `PREFILL`."""
+    return [tokens[at : at + PREFILL] for at in range(0, len(tokens), PREFILL)]

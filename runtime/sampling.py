@@ -8,7 +8,7 @@ import math
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
@@ -16,6 +16,21 @@ from masu.specs.errors import MasuError, RequestError
 from masu.specs.generation import GenerationConfig
 
 MAX_SEED = 2**64 - 1
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The attributes of `Sampling`; None leaves one as it is."""
+
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    penalty_window: int | None
+    banned_tokens: tuple[int, ...] | None
+    seed: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,39 +90,26 @@ class Sampling:
     @classmethod
     def of_package(cls, config: GenerationConfig) -> "Sampling":
         """The package's defaults; where it has none (null), the option is off."""
-        given = {
-            "temperature": config.temperature,
-            "top_k": config.top_k,
-            "top_p": config.top_p,
-            "min_p": config.min_p,
-            "repetition_penalty": config.repetition_penalty,
-            "presence_penalty": config.presence_penalty,
-            "frequency_penalty": config.frequency_penalty,
-            "penalty_window": config.suffix_repetition_length,
-            "banned_tokens": config.banned_tokens,
-        }
-        return replace(cls(), **{name: value for name, value in given.items() if value is not None})
+        return cls().override(
+            temperature=config.temperature,
+            top_k=config.top_k,
+            top_p=config.top_p,
+            min_p=config.min_p,
+            repetition_penalty=config.repetition_penalty,
+            presence_penalty=config.presence_penalty,
+            frequency_penalty=config.frequency_penalty,
+            penalty_window=config.suffix_repetition_length,
+            banned_tokens=config.banned_tokens,
+        )
 
-    def override(
-        self,
-        *,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float | None = None,
-        seed: int | None = None,
-    ) -> "Sampling":
-        """With other values for those that are not None."""
-        given = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "repetition_penalty": repetition_penalty,
-            "seed": seed,
-        }
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+    def override(self, **options: Unpack[SamplingOptions]) -> "Sampling":
+        """With other values for those that are given and not None.
+
+        Raises:
+            RequestError: values out of their range.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        return replace(self, **given)  # pyright: ignore[reportArgumentType]
 
     def seeded(self) -> "Sampling":
         """With a seed, drawn if there was none, so that the reply can be had again."""
@@ -139,7 +141,7 @@ def sample(logits: np.ndarray, sampling: Sampling, seen: Sequence[int], position
 
     Raises:
         MasuError: the logits hold NaN or infinity.
-        RequestError: every token is banned.
+        RequestError: every token is banned, or one that is not in the vocabulary.
     """
     if not np.isfinite(logits).all():
         raise MasuError(f"the model's logits at position {position} are not finite numbers")
@@ -155,11 +157,17 @@ def shortlist(logits: np.ndarray, sampling: Sampling, seen: Sequence[int]) -> Ca
     _penalise(scores, sampling, seen)
     left = Candidates(np.arange(len(scores)), scores)
     if sampling.banned_tokens:
-        allowed = np.delete(left.ids, sampling.banned_tokens)
-        if not len(allowed):
-            raise RequestError("every token is banned")
-        left = left.where(allowed)
+        left = left.where(_allowed(left.ids, sampling.banned_tokens))
     return left if sampling.temperature == 0 else _truncate(left, sampling)
+
+
+def _allowed(ids: np.ndarray, banned: tuple[int, ...]) -> np.ndarray:
+    if strange := [token for token in banned if not 0 <= token < len(ids)]:
+        raise RequestError(f"banned token {strange[0]} is outside the vocabulary of {len(ids)}")
+    allowed = np.delete(ids, banned)
+    if not len(allowed):
+        raise RequestError("every token is banned")
+    return allowed
 
 
 def _truncate(left: Candidates, sampling: Sampling) -> Candidates:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from masu.runtime.blocks.rope import Rotation
+from masu.runtime.snapshot import restored
+from masu.runtime.weights import held_bytes
 from masu.specs.errors import RequestError
 
 SMALLEST_CAPACITY = 256
@@ -13,6 +15,19 @@ SMALLEST_CAPACITY = 256
 def bucket(length: int) -> int:
     """The capacity that holds so many tokens: a power of two, so that few shapes are compiled."""
     return max(SMALLEST_CAPACITY, 1 << (length - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How states of a fixed size go back to before a step, which they no longer hold.
+
+    Attributes:
+        fixed: copies of theirs from then (`runtime/snapshot.py`).
+        ids: what was run since.
+    """
+
+    fixed: tuple[Any, ...]
+    ids: tuple[int, ...]
 
 
 @dataclass
@@ -24,9 +39,13 @@ class State:
         rotations: one for each of the model's RoPE configs, chosen for `max_length`.
         position: tokens so far.
         base: tokens before the last `advance`; what came since can be taken back by `accept`.
+            `last_logits` leaves nothing to take back.
         capacity: tokens that the caches have room for.
         max_length: the most tokens that this run may reach.
         is_spent: the state was given up.
+        undo: for models with states of a fixed size, the way back to `base`.
+        pending: the last tokens of the sequence, where the states have yet to run them: the next
+            step does, together with its own.
     """
 
     layers: tuple[Any, ...]
@@ -36,6 +55,13 @@ class State:
     capacity: int
     max_length: int
     is_spent: bool = False
+    undo: Undo | None = None
+    pending: tuple[int, ...] = ()
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of the layers' states, room for later tokens included."""
+        return held_bytes(self.layers)
 
     def give_up(self) -> "State":
         """The same state to go on with; this one must not be used again.
@@ -74,4 +100,22 @@ class State:
         # Cache rows past the position are void, so that attention has nothing to undo.
         successor = self.give_up()
         successor.position = successor.base + count
+        if self.undo is not None and count < candidates:
+            ids = self.undo.ids[: len(self.undo.ids) - candidates + count]
+            successor.layers = restored(self.layers, self.undo.fixed)
+            successor.undo, successor.pending = replace(self.undo, ids=ids), ids
+        return successor
+
+    def rewind(self, length: int) -> "State":
+        """As if only the first `length` tokens had been run; gives this state up.
+
+        Only for mixers that keep their rows (`Decoder.rewinds`).
+
+        Raises:
+            RequestError: more than it ran.
+        """
+        if not 0 <= length <= self.position:
+            raise RequestError(f"cannot go back to {length} of {self.position} tokens")
+        successor = self.give_up()
+        successor.position = successor.base = length
         return successor

@@ -26,6 +26,15 @@ class TokenModel(Protocol):
         """Float32 logits `[vocab]` after the ids, and the next state; the old one is given up."""
         ...
 
+    @property
+    def rewinds(self) -> bool:
+        """Whether a state can be cut back to any of its lengths."""
+        ...
+
+    def rewind(self, state: Any, length: int) -> Any:
+        """The state after its first `length` tokens; the one passed in is given up."""
+        ...
+
 
 UNLIMITED = 2**31 - 1
 
@@ -39,7 +48,7 @@ def boundaries(config: DecoderConfig, context_length: int | None) -> tuple[int, 
 
 
 class TokenRun:
-    """Runs prompts, and goes on from the last one where the next begins with it.
+    """Runs prompts, and does not run again what a prompt has in common with what was run before.
 
     Args:
         lengths: see `boundaries`. A run is started for the first that suffices, so that it can
@@ -64,12 +73,24 @@ class TokenRun:
     def begin(self, prompt: Sequence[int], max_length: int) -> np.ndarray:
         """Logits `[vocab]` after the prompt, in a run that may reach `max_length` tokens."""
         length = next((limit for limit in self._lengths if limit >= max_length), max_length)
-        known = len(self.ids)
-        if self._state is None or length != self._max_length or self.ids != [*prompt[:known]]:
+        known = _common(self.ids, prompt)
+        if self._state is None or length != self._max_length or not self._cut(known, len(prompt)):
             self._state, self._max_length = self._model.start(length), length
-            self.ids, known = [], 0
+            self.ids = []
+        known = len(self.ids)
         self.turn, self.reused = self.turn + 1, known
         return self._logits if known == len(prompt) else self._feed(prompt[known:])
+
+    def _cut(self, known: int, wanted: int) -> bool:
+        """Go back to the first `known` tokens, or one less: the last one gives the logits."""
+        if known == len(self.ids):
+            return True
+        known = min(known, wanted - 1)
+        if known == 0 or not self._model.rewinds:
+            return False
+        self._state = self._model.rewind(self._state, known)
+        self.ids = self.ids[:known]
+        return True
 
     def extend(self, token: int, turn: int) -> np.ndarray:
         """Logits `[vocab]` after one more token of the prompt that was begun as `turn`.
@@ -90,3 +111,9 @@ class TokenRun:
         self._logits, self._state = self._model.last_logits(state, ids)
         self.ids.extend(ids)
         return self._logits
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many ids both begin with."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))

@@ -1,6 +1,6 @@
 """A weight matrix as the runtime holds it: a format and the arrays that the format stores."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,27 @@ class Weight:
             return self.arrays["weights"]
         return self.format.decode(self.arrays, self.shape, self.planes, dtype, xp)
 
+    def at(self, place: Any) -> "Weight":
+        """One matrix of a stack; every array of every format has the stack's axis in front."""
+        arrays = {suffix: values[place] for suffix, values in self.arrays.items()}
+        return replace(self, arrays=arrays, shape=self.shape[1:])
+
     def decoded(self, dtype: np.dtype, xp: Any = np) -> "Weight":
         """The same matrix, held as plain numbers."""
         plain = FullPrecisionSpec(type="FullPrecisionSpec", layout=self.format.stored_layout)
         return replace(self, format=plain, arrays={"weights": self.decode(dtype, xp)})
+
+
+def held_bytes(parameters: Any) -> int:
+    """Bytes of all arrays in nested tuples, lists and weights; shared ones count once."""
+    return sum({id(array): array.nbytes for array in _arrays(parameters)}.values())
+
+
+def _arrays(node: Any) -> Iterator[Any]:
+    if isinstance(node, Weight):
+        yield from node.arrays.values()
+    elif isinstance(node, tuple | list):
+        for part in node:
+            yield from _arrays(part)
+    elif node is not None:
+        yield node

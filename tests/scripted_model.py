@@ -24,6 +24,7 @@ class ScriptedModel:
 
     logits: Callable[[list[int]], np.ndarray]
     context_length: int | None = 512
+    rewinds: bool = True
     fed: list[int] = field(default_factory=list)
     started: list[int] = field(default_factory=list)
 
@@ -41,6 +42,13 @@ class ScriptedModel:
         assert len(reached) <= state.max_length, "more tokens than the run was started for"
         self.fed.append(len(ids))
         return self.logits(reached), ScriptedState(reached, state.max_length)
+
+    def rewind(self, state: ScriptedState, length: int) -> ScriptedState:
+        assert self.rewinds
+        assert not state.is_spent, "a state was used twice"
+        assert 0 < length < len(state.ids)
+        state.is_spent = True
+        return ScriptedState(state.ids[:length], state.max_length)
 
 
 def speaking(reply: Sequence[int], vocab: int, after: int) -> Callable[[list[int]], np.ndarray]:

@@ -14,7 +14,6 @@ from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.formats import WeightFormat
 from masu.specs.formats.base import Planes
 from masu.specs.formats.full_precision import FullPrecisionSpec
-from masu.specs.model import LanguageModelConfig
 from masu.specs.tensor_table import expected_tensors
 from masu.specs.tensors import ArraySpec, Matrix
 
@@ -83,11 +82,11 @@ class Random:
         return values.astype(NUMPY_DTYPES[spec.dtype])
 
 
-def edited(config: Any, edit: Callable[[dict], None]) -> LanguageModelConfig:
-    """The config after `edit` has changed its decoder's JSON in place."""
+def edited(config: Any, edit: Callable[[dict], None]) -> Any:
+    """The config after `edit` has changed the JSON of its decoder or classifier in place."""
     raw = config.model_dump(mode="json")
-    edit(raw["decoder_config"])
-    return LanguageModelConfig.model_validate_json(json.dumps(raw))
+    edit(raw[f"{config.ROOT}_config"])
+    return type(config).model_validate_json(json.dumps(raw))
 
 
 def layers_of(decoder: dict) -> list[dict]:

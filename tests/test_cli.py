@@ -197,6 +197,13 @@ def test_list_models_filters() -> None:
     assert none == []
 
 
+def test_a_model_that_is_known_but_not_convertible() -> None:
+    [entry] = json.loads(masu("list-models", "s1-mini", "--json").stdout)
+    done = masu("convert", "s1-mini", "--plan")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert entry["unsupported"] in done.stderr
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [

@@ -1,5 +1,6 @@
 """The documents say what the code does: Python blocks run, `--help` pages and names are current."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from masu.converter.families import family_names, load_family
 from masu.specs import errors
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +47,21 @@ def test_command_line_pages_are_current() -> None:
     command = [sys.executable, ROOT / "docs/cli_pages.py"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert printed == (ROOT / "docs/cli.md").read_text(), "run docs/cli_pages.py > docs/cli.md"
+
+
+def test_families_page_is_current() -> None:
+    command = [sys.executable, ROOT / "docs/families_page.py"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed == (ROOT / "docs/families.md").read_text(), (
+        "run docs/families_page.py > docs/families.md"
+    )
+
+
+def test_every_family_has_a_parity_figure() -> None:
+    """`tests/parity` bounds what is measured there; this keeps the list of figures whole."""
+    figures = json.loads((ROOT / "docs/parity.json").read_text())
+    assert figures.keys() == {name for name in family_names() if load_family(name).tiny}
+    assert max(figures.values()) <= 3e-4
 
 
 def test_every_error_is_documented() -> None:

@@ -7,7 +7,8 @@ import pytest
 from golden import GOLDEN
 
 from masu.events import Event
-from masu.quickstart import quickstart
+from masu.pipeline import plan
+from masu.quickstart import SOURCE, quickstart
 from masu.specs.errors import OutputError
 
 
@@ -32,6 +33,17 @@ def test_from_nothing_to_an_answer(tmp_path: Path) -> None:
     second = quickstart(out=tmp_path / "package")
     assert second.conversion is None
     assert second.answer == first.answer
+
+
+@pytest.mark.slow
+def test_the_download_is_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another package of the same source: no index is asked, and pip would not find one."""
+    plan(SOURCE, tmp_path / "first")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    events: list[Event] = []
+    plan(SOURCE, tmp_path / "second", on_event=events.append)
+    [message] = [event.message for event in events if event.stage == "fetch"]
+    assert message.startswith("using ")
 
 
 @pytest.mark.slow

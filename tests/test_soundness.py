@@ -2,9 +2,11 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from golden import GOLDEN
+from tensor_sources import edited, layers_of
 
 import masu
 from masu.soundness import load_findings
@@ -50,9 +52,29 @@ def test_an_engine_without_the_block_refuses() -> None:
     assert problems(GOLDEN / "llamba/engine", "uzu-0.6") == {"engine"}
 
 
+def test_a_classifier_is_loaded_too() -> None:
+    assert problems(GOLDEN / "modernbert/engine", "uzu-0.6") == set()
+    package = Package.open(GOLDEN / "modernbert/engine")
+    (found,) = load_findings(Drifted(**vars(package)))
+    assert "decoder.forgotten" in found.message
+
+
 def test_what_the_runtime_cannot_run_is_a_note() -> None:
-    findings = masu.check(GOLDEN / "modernbert/engine")
-    assert [f.kind for f in findings if "not loaded" in f.message] == ["note"]
+    """It has no convolutions around mixers yet."""
+
+    def convolve(decoder: dict[str, Any]) -> None:
+        layers_of(decoder)[0]["mixer_conv_config"] = {
+            "conv_config": {"has_biases": False},
+            "kernel_projection_config": {},
+            "conv_kernel_size": 4,
+            "conv_group_size": 4,
+        }
+
+    package = Package.open(GOLDEN / "llama-tied/engine")
+    changed = {**vars(package), "config": edited(package.config, convolve)}
+    (found,) = load_findings(Package(**changed))
+    assert found.kind == "note"
+    assert "layer 0: TransformerLayerConvConfig (mixer_conv_config)" in found.message
 
 
 def test_nothing_there_is_not_a_package(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from masu.runtime.loader import Loader
 from masu.specs.blocks.attention import AttentionConfig
 from masu.specs.blocks.norm import NormalizationConfig
 
+KEEPS_ROWS: bool = True
+
 VALUE_NORM = NormalizationConfig(
     epsilon=1e-6,
     scale_offset=None,
@@ -41,6 +43,20 @@ class KVCache(NamedTuple):
     values: Array
 
 
+class Heads(NamedTuple):
+    """The projections of one step.
+
+    `queries` `[tokens, num_heads, head_dim]`; `keys` and `values` `[tokens, num_groups,
+    head_dim]`, without groups where another layer's cache is read; `gate` `[tokens, num_heads *
+    head_dim]`, without channels where the config has none.
+    """
+
+    queries: Array
+    keys: Array
+    values: Array
+    gate: Array
+
+
 def load(config: AttentionConfig, loader: Loader, width: int) -> AttentionParameters:
     """A layer that reads another's cache has no K and V rows, and no norm for keys."""
     queries = config.num_heads * config.head_dim
@@ -61,7 +77,7 @@ def load(config: AttentionConfig, loader: Loader, width: int) -> AttentionParame
 
 
 def start(
-    backend: Backend, config: AttentionConfig, capacity: int, dtype: np.dtype
+    backend: Backend, config: AttentionConfig, width: int, capacity: int, dtype: np.dtype
 ) -> KVCache | None:
     """An empty cache; None for a layer that reads another's."""
     if config.is_kv_sharing:
@@ -83,15 +99,58 @@ def apply(
     context: Context,
 ) -> tuple[Array, KVCache | None]:
     """`[tokens, width]` -> the same, and the cache with this step's keys and values."""
-    projected = linear.apply(backend, parameters.qkvg_projection, x)
-    queries, projected = _heads(projected, config.num_heads, config.head_dim)
-    queries = norm.apply(backend, config.query_norm_config, parameters.query_norm, queries)
-    queries = _rotate(backend, queries, context)
+    heads = project(backend, config, parameters, x)
+    heads = rotate(backend, heads, context)
+    return attend(backend, config, parameters, heads, state, context)
+
+
+def project(
+    backend: Backend, config: AttentionConfig, parameters: AttentionParameters, x: Array
+) -> Heads:
+    """Queries, keys, values and gate of `[tokens, width]`; each head normed, none turned yet."""
+    groups = 0 if config.is_kv_sharing else config.num_groups
+    left = linear.apply(backend, parameters.qkvg_projection, x)
+    queries, left = _heads(left, config.num_heads, config.head_dim)
+    keys, left = _heads(left, groups, config.head_dim)
+    values, gate = _heads(left, groups, config.head_dim)
+    if config.normalize_values:
+        values = backend.norm(values, VALUE_NORM, None, None)
+    return Heads(
+        norm.apply(backend, config.query_norm_config, parameters.query_norm, queries),
+        norm.apply(backend, config.key_norm_config, parameters.key_norm, keys),
+        values,
+        gate,
+    )
+
+
+def rotate(backend: Backend, heads: Heads, context: Context) -> Heads:
+    """Queries and keys turned to their places, in a layer with RoPE."""
+    if context.rotation is None:
+        return heads
+    return heads._replace(
+        queries=backend.rotate(heads.queries, *context.rotation),
+        keys=backend.rotate(heads.keys, *context.rotation),
+    )
+
+
+def attend(
+    backend: Backend,
+    config: AttentionConfig,
+    parameters: AttentionParameters,
+    heads: Heads,
+    state: KVCache | None,
+    context: Context,
+) -> tuple[Array, KVCache | None]:
+    """The output projection `[tokens, width]`, and the cache with the keys and values written."""
     if state is not None:
-        state, projected = _remember(backend, config, parameters, projected, state, context)
+        written = (
+            backend.write(buffer, backend.xp.swapaxes(rows, 0, 1), context.position)
+            for buffer, rows in zip(state, (heads.keys, heads.values), strict=True)
+        )
+        state = KVCache(*written)
     cache: KVCache = context.shared if state is None else state
     out = backend.attention(
-        queries,
+        heads.queries,
         *cache,
         position=context.position,
         length=context.length,
@@ -100,39 +159,13 @@ def apply(
         window=config.sliding_window_size,
         soft_cap=config.logit_soft_cap,
         sinks=parameters.sinks,
-    ).reshape(x.shape[0], -1)
+    ).reshape(heads.queries.shape[0], -1)
     if config.has_gate:
-        out = out * backend.sigmoid(backend.wide(projected)).astype(x.dtype)
+        out = out * backend.sigmoid(backend.wide(heads.gate)).astype(out.dtype)
     return linear.apply(backend, parameters.out_projection, out), state
-
-
-def _remember(
-    backend: Backend,
-    config: AttentionConfig,
-    parameters: AttentionParameters,
-    projected: Array,
-    state: KVCache,
-    context: Context,
-) -> tuple[KVCache, Array]:
-    """The cache with the K and V rows of `projected` written, and the rows that follow them."""
-    keys, projected = _heads(projected, config.num_groups, config.head_dim)
-    values, projected = _heads(projected, config.num_groups, config.head_dim)
-    keys = norm.apply(backend, config.key_norm_config, parameters.key_norm, keys)
-    if config.normalize_values:
-        values = backend.norm(values, VALUE_NORM, None, None)
-    keys = _rotate(backend, keys, context)
-    written = [
-        backend.write(buffer, backend.xp.swapaxes(rows, 0, 1), context.position)
-        for buffer, rows in zip(state, (keys, values), strict=True)
-    ]
-    return KVCache(*written), projected
 
 
 def _heads(projected: Array, heads: int, width: int) -> tuple[Array, Array]:
     """The first `heads * width` channels as `[tokens, heads, width]`, and the channels left."""
     taken, left = projected[:, : heads * width], projected[:, heads * width :]
-    return taken.reshape(-1, heads, width), left
-
-
-def _rotate(backend: Backend, x: Array, context: Context) -> Array:
-    return x if context.rotation is None else backend.rotate(x, *context.rotation)
+    return taken.reshape(projected.shape[0], heads, width), left

@@ -13,9 +13,16 @@ class Context(NamedTuple):
         length: int32, the length of the sequence with this step's rows.
         rotation: wide cosines and sines `[tokens, pairs]`; None for a layer without RoPE.
         shared: the updated state of the layer whose cache this one reads; None for its own.
+        told: the layer's slice of per-layer embeddings `[tokens, ple_dim]`, if the model has them.
     """
 
     position: Array
     length: Array
     rotation: tuple[Array, Array] | None
     shared: Any
+    told: Array | None = None
+
+    @property
+    def filled(self) -> Array:
+        """How many rows are not padding."""
+        return self.length - self.position

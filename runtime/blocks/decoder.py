@@ -1,20 +1,24 @@
-"""A language model in parts: from token ids to the stream, the layers, from there to logits."""
+"""A network in parts: from token ids to the stream, the layers, from there to next tokens."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from masu.runtime.backend import Array, Backend
-from masu.runtime.blocks import embedding, layer, norm, rope
-from masu.runtime.blocks.layer import LayerParameters
+from masu.runtime.blocks import embedding, norm, ple, rope
+from masu.runtime.blocks.layers import LAYERS
+from masu.runtime.blocks.linear import Linear
 from masu.runtime.blocks.norm import NormParameters
+from masu.runtime.blocks.ple import PLEModelParameters
 from masu.runtime.blocks.rope import Rotation
 from masu.runtime.loader import Loader
 from masu.runtime.weights import Weight
 from masu.specs.blocks.decoder import DecoderConfig
-from masu.specs.blocks.embedding import EmbeddingConfig, TiedEmbeddingConfig
+from masu.specs.blocks.embedding import EmbeddingConfig
 from masu.specs.blocks.norm import NormalizationConfig
+from masu.specs.blocks.ple import PLEModelConfig
+from masu.specs.model import NetworkConfig
 
 
 class EntryConfig(NamedTuple):
@@ -22,16 +26,33 @@ class EntryConfig(NamedTuple):
 
     embedding: EmbeddingConfig
     norm: NormalizationConfig | None
+    ple: PLEModelConfig | None
     dtype: np.dtype
 
     @classmethod
-    def of(cls, config: DecoderConfig, dtype: np.dtype) -> "EntryConfig":
-        return cls(config.embedding_config, config.embedding_norm_config, dtype)
+    def of(cls, config: NetworkConfig, dtype: np.dtype) -> "EntryConfig":
+        ple = ple_config(config)
+        return cls(config.embedding_config, config.embedding_norm_config, ple, dtype)
 
 
 class EntryParameters(NamedTuple):
     table: Weight
     norm: NormParameters | None
+    ple: PLEModelParameters | None
+
+
+class Entered(NamedTuple):
+    """What the layers start from.
+
+    Attributes:
+        stream: `[tokens, width]`.
+        angles: cosines and sines `[tokens, pairs]` of every rotation.
+        told: for every layer its slice of per-layer embeddings, if the model has them.
+    """
+
+    stream: Array
+    angles: tuple[tuple[Array, Array], ...]
+    told: tuple[Array, ...] | None
 
 
 class ExitConfig(NamedTuple):
@@ -47,22 +68,29 @@ class ExitConfig(NamedTuple):
 
 class ExitParameters(NamedTuple):
     norm: NormParameters
-    readout: Weight
+    readout: Linear
 
 
-def load_entry(config: DecoderConfig, loader: Loader) -> EntryParameters:
+def ple_config(config: NetworkConfig) -> PLEModelConfig | None:
+    """Only decoders have per-layer embeddings."""
+    return config.ple_model_config if isinstance(config, DecoderConfig) else None
+
+
+def load_entry(config: NetworkConfig, loader: Loader) -> EntryParameters:
     width = config.transformer_config.model_dim
-    tables = loader.under("embedding")
+    tables, told = loader.under("embedding"), ple_config(config)
     return EntryParameters(
         embedding.load_table(config.embedding_config, tables, config.vocab_size, width),
         norm.load_optional(config.embedding_norm_config, loader.under("embedding_norm"), width),
+        ple.load_model(told, loader.under("per_layer_embedding"), width) if told else None,
     )
 
 
-def load_layer(config: DecoderConfig, loader: Loader, index: int) -> LayerParameters:
+def load_layer(config: NetworkConfig, loader: Loader, index: int) -> Any:
     stack = config.transformer_config
     below = loader.under("transformer").under("layers").under(str(index))
-    return layer.load(stack.layer_configs[index], below, stack.model_dim, stack.hidden_dim)
+    layer = stack.layer_configs[index]
+    return LAYERS[type(layer)].load(layer, below, stack.model_dim, stack.hidden_dim)
 
 
 def load_exit(
@@ -74,10 +102,10 @@ def load_exit(
         loader.under("embedding"),
         loader.under("transformer").under("output_norm"),
     )
-    if entry is not None and isinstance(config.embedding_config, TiedEmbeddingConfig):
-        readout = entry.table
-    else:
-        readout = embedding.load_readout(config.embedding_config, tables, config.vocab_size, width)
+    table = None if entry is None else entry.table
+    readout = embedding.load_readout(
+        config.embedding_config, tables, config.vocab_size, width, table
+    )
     output_norm_config = config.transformer_config.output_norm_config
     return ExitParameters(norm.load(output_norm_config, output_norm, width), readout)
 
@@ -89,12 +117,15 @@ def enter(
     ids: Array,
     position: Array,
     rotations: Sequence[Rotation],
-) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
-    """The stream `[tokens, width]` of ids `[tokens]`, and the angles of every rotation."""
+) -> Entered:
+    """From ids `[tokens]`, the first of which stands at `position`."""
     x = embedding.embed(backend, config.embedding, parameters.table, ids, config.dtype)
     x = norm.apply(backend, config.norm, parameters.norm, x)
     positions = position + backend.xp.arange(ids.shape[0], dtype=np.int32)
-    return x, rope.angles(backend, rotations, positions)
+    told = None
+    if config.ple is not None and parameters.ple is not None:
+        told = ple.slices(backend, config.ple, parameters.ple, ids, x)
+    return Entered(x, rope.angles(backend, rotations, positions), told)
 
 
 def leave(backend: Backend, config: ExitConfig, parameters: ExitParameters, x: Array) -> Array:

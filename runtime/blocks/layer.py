@@ -3,12 +3,13 @@
 from typing import Any, NamedTuple
 
 from masu.runtime.backend import Array, Backend
-from masu.runtime.blocks import norm
+from masu.runtime.blocks import norm, ple
 from masu.runtime.blocks.context import Context
 from masu.runtime.blocks.norm import NormParameters
+from masu.runtime.blocks.ple import PLELayerParameters
 from masu.runtime.blocks.registry import MIXERS, MLPS
 from masu.runtime.loader import Loader
-from masu.specs.blocks.transformer import TransformerLayerConfig
+from masu.specs.blocks.layer import TransformerLayerConfig
 
 
 class LayerParameters(NamedTuple):
@@ -20,6 +21,7 @@ class LayerParameters(NamedTuple):
     pre_mlp_norm: NormParameters | None
     mlp: Any
     post_mlp_norm: NormParameters | None
+    ple: PLELayerParameters | None
     post_layer_scalar: Array | None
 
 
@@ -35,13 +37,11 @@ def load(
         norm.load(config.pre_mlp_norm_config, loader.under("pre_mlp_norm"), width),
         mlp.load(config.mlp_config, loader.under("mlp"), width, config.hidden_dim or hidden),
         norm.load_optional(config.post_mlp_norm_config, loader.under("post_mlp_norm"), width),
+        ple.load_layer(config.ple_config, loader.under("ple"), width)
+        if config.ple_config
+        else None,
         loader.vector("post_layer_scalar", (1,)) if config.has_post_layer_scalar else None,
     )
-
-
-def body_config(config: TransformerLayerConfig) -> TransformerLayerConfig:
-    """The config without what `apply` gets as an argument: layers alike in the rest share code."""
-    return config.model_copy(update={"rope_config": None, "kv_source_layer_index": None})
 
 
 def apply(
@@ -62,6 +62,8 @@ def apply(
     out = norm.apply(backend, config.pre_mlp_norm_config, parameters.pre_mlp_norm, x)
     out = mlp.apply(backend, config.mlp_config, parameters.mlp, out)
     x = x + norm.apply(backend, config.post_mlp_norm_config, parameters.post_mlp_norm, out)
+    if config.ple_config is not None and parameters.ple is not None:
+        x = ple.apply(backend, config.ple_config, parameters.ple, x, context.told)
     if parameters.post_layer_scalar is not None:
         x = x * parameters.post_layer_scalar.astype(x.dtype)
     return x, state

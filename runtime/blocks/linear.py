@@ -24,3 +24,9 @@ def load(loader: Loader, rows: int, columns: int, *, has_biases: bool) -> Linear
 def apply(backend: Backend, parameters: Linear, x: Array) -> Array:
     """`[..., in]` -> `[..., out]`."""
     return backend.linear(x, parameters.weights, parameters.biases)
+
+
+def at(parameters: Linear, place: Array) -> Linear:
+    """One projection of a stack: its matrix and its biases."""
+    biases = parameters.biases
+    return Linear(parameters.weights.at(place), None if biases is None else biases[place])

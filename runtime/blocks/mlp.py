@@ -6,7 +6,7 @@ from masu.runtime.backend import Array, Backend
 from masu.runtime.blocks import linear
 from masu.runtime.blocks.linear import Linear
 from masu.runtime.loader import Loader
-from masu.specs.blocks.mlp import DenseMLPConfig
+from masu.specs.blocks.dense_mlp import DenseMLPConfig
 
 
 class DenseMLPParameters(NamedTuple):

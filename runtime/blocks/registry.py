@@ -1,6 +1,6 @@
 """Which module runs which block. Adding a block: a module here, and its line below.
 
-A mixer's state is what it keeps of the tokens so far: a tuple of arrays, or None.
+A mixer's state is what it keeps of the tokens so far: named tuples of arrays, or None.
 """
 
 from typing import Any, Protocol
@@ -8,22 +8,59 @@ from typing import Any, Protocol
 import numpy as np
 
 from masu.runtime.backend import Array, Backend
-from masu.runtime.blocks import attention, mlp
+from masu.runtime.blocks import (
+    attention,
+    delta_net,
+    full_width_norm_attention,
+    general_mamba2,
+    mamba2,
+    mixture_of_experts,
+    mlp,
+    parallel_mixer,
+    position_scaled_attention,
+    shared_expert,
+    short_conv,
+    ungated_mlp,
+)
 from masu.runtime.blocks.context import Context
 from masu.runtime.loader import Loader
 from masu.specs.blocks.attention import AttentionConfig
-from masu.specs.blocks.mlp import DenseMLPConfig
+from masu.specs.blocks.delta_net import DeltaNetConfig
+from masu.specs.blocks.dense_mlp import DenseMLPConfig
+from masu.specs.blocks.full_width_norm_attention import FullWidthNormAttentionConfig
+from masu.specs.blocks.general_mamba2 import GeneralMamba2Config
+from masu.specs.blocks.mamba2 import Mamba2Config
+from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
+from masu.specs.blocks.parallel_mixer import ParallelMixerConfig
+from masu.specs.blocks.position_scaled_attention import PositionScaledAttentionConfig
+from masu.specs.blocks.shared_expert import SharedExpertConfig
+from masu.specs.blocks.short_conv import ShortConvConfig
+from masu.specs.blocks.ungated_mlp import UngatedMLPConfig
 
 
 class Mixer(Protocol):
-    """A module that runs one kind of token mixer."""
+    """A module that runs one kind of token mixer.
+
+    Attributes:
+        KEEPS_ROWS: its state has a row for every token, and those past the position are void: it
+            can go back to any length.
+    """
+
+    KEEPS_ROWS: bool
 
     def load(self, config: Any, loader: Loader, width: int) -> Any:
         """The parameters, asked for by name and shape."""
         ...
 
-    def start(self, backend: Backend, config: Any, capacity: int, dtype: np.dtype) -> Any:
-        """The state before the first token, with room for `capacity` tokens."""
+    def start(
+        self, backend: Backend, config: Any, width: int, capacity: int, dtype: np.dtype
+    ) -> Any:
+        """The state before the first token, with room for `capacity` tokens.
+
+        Args:
+            width: channels of the mixer's input.
+            dtype: of the activations.
+        """
         ...
 
     def grow(self, backend: Backend, state: Any, capacity: int) -> Any:
@@ -57,8 +94,18 @@ class MLP(Protocol):
 
 MIXERS: dict[type, Mixer] = {
     AttentionConfig: attention,
+    DeltaNetConfig: delta_net,
+    FullWidthNormAttentionConfig: full_width_norm_attention,
+    GeneralMamba2Config: general_mamba2,
+    Mamba2Config: mamba2,
+    ParallelMixerConfig: parallel_mixer,
+    PositionScaledAttentionConfig: position_scaled_attention,
+    ShortConvConfig: short_conv,
 }
 
 MLPS: dict[type, MLP] = {
     DenseMLPConfig: mlp,
+    MixtureOfExpertsConfig: mixture_of_experts,
+    SharedExpertConfig: shared_expert,
+    UngatedMLPConfig: ungated_mlp,
 }

@@ -6,8 +6,9 @@ from typing import Any
 
 from masu.runtime.backend import Array
 from masu.runtime.blocks.context import Context
+from masu.specs.blocks.layer import TransformerLayerConfig
 from masu.specs.blocks.rope import RoPEConfig
-from masu.specs.blocks.transformer import TransformerConfig
+from masu.specs.blocks.transformer import LayerConfig, TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Wiring:
         return cls(
             ropes,
             tuple(None if rope is None else ropes.index(rope) for rope in own),
-            tuple(layer.kv_source_layer_index for layer in config.layer_configs),
+            tuple(source_of(layer) for layer in config.layer_configs),
         )
 
     def context(
@@ -38,8 +39,19 @@ class Wiring:
         length: Array,
         angles: Sequence[tuple[Array, Array]],
         states: Sequence[Any],
+        told: Sequence[Array] | None,
     ) -> Context:
         """What the layer gets; `states` are those of the layers before it, updated."""
         place, source = self.rope_places[layer], self.sources[layer]
-        rotation = None if place is None else angles[place]
-        return Context(position, length, rotation, None if source is None else states[source])
+        return Context(
+            position,
+            length,
+            rotation=None if place is None else angles[place],
+            shared=None if source is None else states[source],
+            told=None if told is None else told[layer],
+        )
+
+
+def source_of(layer: LayerConfig) -> int | None:
+    """The layer whose cache this one reads; only the engine's own kind can."""
+    return layer.kv_source_layer_index if isinstance(layer, TransformerLayerConfig) else None

@@ -122,7 +122,7 @@ def run_block(backend: Backend, config: AttentionConfig, dtype: type) -> np.ndar
         (backend.xp.cos(arrays["angles"]), backend.xp.sin(arrays["angles"])),
         KVCache(arrays["shared_keys"], arrays["shared_values"]) if config.is_kv_sharing else None,
     )
-    state = attention.start(backend, config, CAPACITY, np.dtype(dtype))
+    state = attention.start(backend, config, WIDTH, CAPACITY, np.dtype(dtype))
     run = backend.compile(attention.apply, config)
     out, after = run(parameters, arrays["x"], state, context)
     assert (after is None) == config.is_kv_sharing

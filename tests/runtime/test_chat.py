@@ -1,56 +1,18 @@
 """Conversations: what is told, what is kept, and what is not run twice."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from golden import GOLDEN
-from scripted_model import ScriptedModel
+from scripted_chat import VOCAB, scripted_parts
 
-from masu.runtime.chat import Chat, ChatParts, Reply
+from masu.runtime.chat import Chat, Reply
 from masu.runtime.sampling import Sampling
-from masu.specs.codec import ChatCodecConfig, ReasoningEffort
+from masu.specs.codec import ReasoningEffort
 from masu.specs.errors import RequestError
-from masu.specs.model import MODEL_CONFIG, LanguageModelConfig
-from masu.specs.text.chat_codec import ChatCodec
-from masu.specs.text.parser import Segment
-from masu.specs.text.tokenizer import PackageTokenizer
-
-VOCAB, STOP = 322, 3
-GREEDY = Sampling(temperature=0)
-
-
-def parts(case: str, replies: list[str], **changes: str | None) -> tuple[ChatParts, ScriptedModel]:
-    """The codec and tokenizer of a golden package, and a model that gives these replies in turn."""
-    folder = GOLDEN / case / "engine"
-    config = MODEL_CONFIG.validate_json((folder / "config.json").read_text())
-    assert isinstance(config, LanguageModelConfig)
-    assert isinstance(config.token_codec_config, ChatCodecConfig)
-    tokenizer = PackageTokenizer.open(folder / "tokenizer.json")
-    codec = ChatCodec(config.token_codec_config.model_copy(update=changes))
-    model = ScriptedModel(answering(tokenizer, replies), 4096)
-    return ChatParts(model, tokenizer, codec, GREEDY, (1, STOP), (4096,)), model
-
-
-def answering(tokenizer: PackageTokenizer, replies: list[str]) -> Callable[[list[int]], np.ndarray]:
-    """The n-th assistant's turn of the prompt is answered with the n-th reply."""
-    opening = tokenizer.encode("<|im_start|>assistant\n")
-
-    def logits(ids: list[int]) -> np.ndarray:
-        starts = [
-            at + len(opening) for at in range(len(ids)) if ids[at : at + len(opening)] == opening
-        ]
-        row = np.zeros(VOCAB, np.float32)
-        if starts:
-            reply = [*tokenizer.encode(replies[len(starts) - 1]), STOP]
-            row[reply[min(len(ids) - starts[-1], len(reply) - 1)]] = 50
-        return row
-
-    return logits
+from masu.specs.text.segment import Segment
 
 
 def test_a_conversation_remembers_its_turns() -> None:
-    made, model = parts("llama", ["Hello 🙂", "Again"])
+    made, model = scripted_parts("llama", ["Hello 🙂", "Again"])
     chat = Chat(made, system="Be kind.")
     first = chat.send("Hi")
     assert (first.reasoning, first.text, first.finish_reason) == (None, "Hello 🙂", "stop")
@@ -68,7 +30,7 @@ def test_a_conversation_remembers_its_turns() -> None:
 
 
 def test_a_turn_goes_on_from_the_one_before() -> None:
-    made, model = parts("llama", ["Hello", "Again"])
+    made, model = scripted_parts("llama", ["Hello", "Again"])
     chat = Chat(made)
     first = chat.send("Hi")
     second = chat.send("More")
@@ -83,17 +45,22 @@ def test_a_turn_goes_on_from_the_one_before() -> None:
     assert sum(model.fed) == len(fresh) + second.usage.reply_tokens - 1
 
 
-def test_an_edited_conversation_starts_anew() -> None:
-    made, model = parts("llama", ["Hello", "Again"])
+def test_an_edited_conversation_goes_on_from_the_edit() -> None:
+    """Templates edit too: many leave out what was thought in earlier turns."""
+    made, model = scripted_parts("llama", ["Hello", "Again"])
     chat = Chat(made)
     chat.send("Hi")
     chat.messages[0] = {"role": "user", "content": "Ho"}
-    assert chat.send("More").usage.reused_tokens == 0
-    assert len(model.started) == 2
+    usage = chat.send("More").usage
+    # "Hi" and "Ho" are two tokens each, and the first of them is the same.
+    prompt = made.codec.render(chat.messages[:3])
+    assert usage.reused_tokens == len(made.tokenizer.encode(prompt[: prompt.index("Ho") + 1]))
+    assert model.fed[-usage.reply_tokens] == usage.prompt_tokens - usage.reused_tokens
+    assert len(model.started) == 1
 
 
 def test_reasoning_is_told_apart_while_it_streams() -> None:
-    made, _ = parts("qwen3", ["<think>\nhm 🙂\n</think>\n\nYes."])
+    made, _ = scripted_parts("qwen3", ["<think>\nhm 🙂\n</think>\n\nYes."])
     *segments, reply = Chat(made).stream("Is it?")
     assert isinstance(reply, Reply)
     assert (reply.reasoning, reply.text) == ("\nhm 🙂\n", "Yes.")
@@ -106,13 +73,13 @@ def test_reasoning_is_told_apart_while_it_streams() -> None:
 
 def test_marks_may_be_special_tokens() -> None:
     pattern = r"(?s)(?:<\|im_start\|>(?P<chain_of_thought>.*?)<bos>)?(?P<response>.*)"
-    made, _ = parts("llama", ["<|im_start|>hm<bos>Yes."], output_parser_regex=pattern)
+    made, _ = scripted_parts("llama", ["<|im_start|>hm<bos>Yes."], output_parser_regex=pattern)
     reply = Chat(made).send("Is it?")
     assert (reply.reasoning, reply.text) == ("hm", "Yes.")
 
 
 def test_reasoning_is_kept_for_templates_that_read_it() -> None:
-    made, _ = parts("qwen3", ["<think>hm</think>Yes."])
+    made, _ = scripted_parts("qwen3", ["<think>hm</think>Yes."])
     chat = Chat(made)
     chat.send("Is it?")
     expected = {"role": "assistant", "content": "Yes.", "reasoning_content": "hm"}
@@ -120,7 +87,7 @@ def test_reasoning_is_kept_for_templates_that_read_it() -> None:
 
 
 def test_a_thought_that_runs_out_of_room_is_reasoning() -> None:
-    made, _ = parts("qwen3", ["<think>so long a thought"])
+    made, _ = scripted_parts("qwen3", ["<think>so long a thought"])
     reply = Chat(made).send("Is it?", max_tokens=8)
     assert (reply.text, reply.finish_reason) == ("", "length")
     assert reply.reasoning
@@ -129,7 +96,7 @@ def test_a_thought_that_runs_out_of_room_is_reasoning() -> None:
 
 @pytest.mark.parametrize(("effort", "opening"), [("no_reasoning", "</think>\n\n"), (None, "t\n")])
 def test_the_effort_reaches_the_prompt(effort: ReasoningEffort | None, opening: str) -> None:
-    made, model = parts("qwen3", ["Yes."] * 2)
+    made, model = scripted_parts("qwen3", ["Yes."] * 2)
     seen: list[list[int]] = []
     answer = model.logits
     model.logits = lambda ids: (seen.append(list(ids)), answer(ids))[1]
@@ -138,22 +105,22 @@ def test_the_effort_reaches_the_prompt(effort: ReasoningEffort | None, opening: 
 
 
 def test_an_unknown_effort_is_refused_before_the_first_turn() -> None:
-    made, _ = parts("qwen3", [])
+    made, _ = scripted_parts("qwen3", [])
     with pytest.raises(RequestError, match="knows medium, no_reasoning"):
         Chat(made, reasoning_effort="high")
 
 
 def test_the_default_system_prompt_is_the_package_s() -> None:
-    made, model = parts("llama", ["Hello"], default_system_prompt="By default.")
+    made, model = scripted_parts("llama", ["Hello"], default_system_prompt="By default.")
     Chat(made).send("Hi")
     with_default = sum(model.fed)
-    made, model = parts("llama", ["Hello"], default_system_prompt=None)
+    made, model = scripted_parts("llama", ["Hello"], default_system_prompt=None)
     Chat(made).send("Hi")
     assert with_default != sum(model.fed)
 
 
 def test_a_turn_that_is_not_finished_leaves_no_trace() -> None:
-    made, _ = parts("llama", ["Hello", "Hello"])
+    made, _ = scripted_parts("llama", ["Hello", "Hello"])
     chat = Chat(made)
     turn = chat.stream("Hi")
     assert next(turn) == Segment("text", "H")
@@ -163,7 +130,7 @@ def test_a_turn_that_is_not_finished_leaves_no_trace() -> None:
 
 
 def test_stop_strings_and_limits_end_a_turn() -> None:
-    made, _ = parts("llama", ["Hello you", "Hello you"])
+    made, _ = scripted_parts("llama", ["Hello you", "Hello you"])
     chat = Chat(made)
     reply = chat.send("Hi", stop=["lo y"])
     assert (reply.text, reply.finish_reason) == ("Hel", "stop_string")
@@ -172,7 +139,7 @@ def test_stop_strings_and_limits_end_a_turn() -> None:
 
 
 def test_a_conversation_that_does_not_fit_is_refused_and_not_kept() -> None:
-    made, model = parts("llama", ["Hello"])
+    made, model = scripted_parts("llama", ["Hello"])
     model.context_length = 20
     chat = Chat(made)
     with pytest.raises(RequestError, match="context holds 20"):
@@ -181,7 +148,7 @@ def test_a_conversation_that_does_not_fit_is_refused_and_not_kept() -> None:
 
 
 def test_a_template_that_refuses_leaves_the_conversation_as_it_was() -> None:
-    made, _ = parts("gemma2", ["Hello"])
+    made, _ = scripted_parts("gemma2", ["Hello"])
     chat = Chat(made)
     chat.messages.append({"role": "user", "content": "Hi"})
     with pytest.raises(RequestError, match="Roles must alternate"):
@@ -190,7 +157,7 @@ def test_a_template_that_refuses_leaves_the_conversation_as_it_was() -> None:
 
 
 def test_a_reply_can_be_had_again_by_its_seed() -> None:
-    made, model = parts("llama", [])
+    made, model = scripted_parts("llama", [])
     model.logits = lambda ids: np.random.default_rng(ids).normal(0, 2, VOCAB).astype(np.float32)
     sampling = Sampling(temperature=0.9)
     first = Chat(made).send("Hi", sampling=sampling, max_tokens=12)

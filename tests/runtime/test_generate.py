@@ -198,6 +198,8 @@ def test_a_run_goes_on_where_the_next_prompt_begins_with_it() -> None:
     list(generate(model, [*kept.ids, 5, 6], GREEDY, ending, run=kept))
     assert (kept.reused, model.fed[-3:], model.started) == (5, [2, 1, 1], [512])
     list(generate(model, [*PROMPT, 9], GREEDY, ending, run=kept))
+    assert (kept.reused, model.fed[-3:], model.started) == (3, [1, 1, 1], [512])
+    list(generate(model, [9, *PROMPT], GREEDY, ending, run=kept))
     assert (kept.reused, model.fed[-3:], model.started) == (0, [4, 1, 1], [512, 512])
 
 
@@ -209,12 +211,22 @@ def test_the_same_prompt_again_needs_no_step() -> None:
     assert (model.fed, kept.reused) == ([3], 3)
 
 
-def test_a_shorter_prompt_starts_anew() -> None:
+def test_a_shorter_prompt_runs_its_last_token_again() -> None:
     model = ScriptedModel(lambda ids: np.eye(VOCAB, dtype=np.float32)[len(ids)])
     kept = TokenRun(model, (512,))
     kept.begin(PROMPT, 100)
     assert int(np.argmax(kept.begin(PROMPT[:2], 100))) == 2
-    assert model.started == [512, 512]
+    assert (kept.ids, kept.reused, model.fed, model.started) == (PROMPT[:2], 1, [3, 1], [512])
+
+
+def test_a_model_that_cannot_go_back_starts_anew() -> None:
+    model = ScriptedModel(lambda ids: np.eye(VOCAB, dtype=np.float32)[len(ids)], rewinds=False)
+    kept = TokenRun(model, (512,))
+    kept.begin(PROMPT, 100)
+    assert int(np.argmax(kept.begin([*PROMPT[:2], 9], 100))) == 3
+    assert (kept.reused, model.fed, model.started) == (0, [3, 3], [512, 512])
+    kept.begin([*PROMPT[:2], 9, 9], 100)
+    assert (kept.reused, model.fed) == (3, [3, 3, 1])
 
 
 def test_a_run_that_computes_differently_at_the_new_length_starts_anew() -> None:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 from golden import GOLDEN
+from golden_sources import expected_source
 from shared_backends import shared_backend
 from tensor_sources import Altered, Change, each_layer, edited, layers_of
 
-from masu.runtime.model import load_model
+from masu.runtime.network import load_network
 from masu.specs.package import Package
 
 Edit = Callable[[dict], None]
@@ -48,6 +49,24 @@ def nothing_in_embedding(name: str) -> Edit:
     return edit
 
 
+def in_per_layer_embeddings(**fields: object) -> Edit:
+    def edit(decoder: dict) -> None:
+        decoder["ple_model_config"].update(fields)
+
+    return edit
+
+
+def cache_of_another_layer(decoder: dict) -> None:
+    """Layers 3 and 4 of `gemma4-text` read the cache of layer 0 instead of layer 1."""
+    for layer in layers_of(decoder)[3:5]:
+        assert layer["kv_source_layer_index"] == 1
+        layer["kv_source_layer_index"] = 0
+
+
+def first_token_only(classifier: dict) -> None:
+    classifier["classifier_pooling"] = "cls"
+
+
 def full_rotation(decoder: dict) -> None:
     for layer in layers_of(decoder):
         rope, width = layer["rope_config"], layer["mixer_config"]["head_dim"]
@@ -75,11 +94,35 @@ def full_rotation(decoder: dict) -> None:
         ("smollm3", rope_everywhere),
         ("qwen3", in_mixers(normalize_values=True)),
         ("phi3", full_rotation),
+        ("gemma4-text", cache_of_another_layer),
+        ("gemma4-text", in_mixers(normalize_values=False)),
+        ("gemma4-text", in_mixers(scale=None)),
+        ("gemma4-text", in_per_layer_embeddings(ple_embed_scale=1.0)),
+        ("gemma4-text", in_per_layer_embeddings(model_projection_scale=1e-5)),
+        ("modernbert", first_token_only),
+        ("modernbert", in_mixers(is_causal=True)),
+        ("modernbert", in_mixers(sliding_window_size=None)),
+        ("modernbert", in_mixers(sliding_window_size=18)),
     ],
 )
 def test_fault_in_the_config(case: str, edit: Edit) -> None:
-    package = Package.open(GOLDEN / case / "engine")
+    package = expected_source(case)
     assert farthest(case, Altered(package, edited(package.config, edit))) > LEAST
+
+
+def test_another_layer_s_slice_of_the_per_layer_embeddings() -> None:
+    package = expected_source("gemma4-text")
+    table = "decoder.per_layer_embedding.token_embedding.weights"
+    changes = {table: lambda rows: np.roll(rows, 16, axis=1)}  # ple_dim columns for each layer
+    assert farthest("gemma4-text", Altered(package, package.config, changes)) > LEAST
+
+
+def test_two_per_cent_in_one_layer_scalar() -> None:
+    package = expected_source("gemma4-text")
+    changes = {
+        "decoder.transformer.layers.1.post_layer_scalar": lambda s: (s * 1.02).astype(s.dtype)
+    }
+    assert farthest("gemma4-text", Altered(package, package.config, changes)) > LEAST
 
 
 def halves_swapped(rows: np.ndarray) -> np.ndarray:
@@ -144,6 +187,6 @@ def test_without_a_fault() -> None:
 def farthest(case: str, source: Altered) -> float:
     """The largest difference of the 80 rows, as a share of the logits' standard deviation."""
     golden = np.load(GOLDEN / case / "reference.npz")
-    model = load_model(source, backend=shared_backend("numpy"))
+    model = load_network(source, backend=shared_backend("numpy"))
     wanted = golden["logits_1"]
     return float(np.abs(model.logits(golden["input_ids_1"]) - wanted).max() / wanted.std())

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden import GOLDEN
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
 
 from masu.runtime.language_model import LanguageModel, load
 from masu.runtime.sampling import Sampling
 from masu.specs.errors import NotAPackage, RequestError, TextError
-from masu.specs.text.parser import Segment
+from masu.specs.text.segment import Segment
 
 GREEDY = Sampling(temperature=0)
 
@@ -53,6 +55,28 @@ def test_text_is_continued_as_it_is(model: LanguageModel) -> None:
         [token.id for token in tokens if token.id not in model.stop_ids], skip_special=True
     )
     assert "".join(token.text for token in tokens) == expected
+
+
+def test_a_prompt_begins_as_the_tokenizer_says_but_never_twice(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "qwen3" / "engine", tmp_path / "package")
+    file = tmp_path / "package" / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.post_processor = TemplateProcessing(
+        single="<bos> $A", pair="$A $B", special_tokens=[("<bos>", 0)]
+    )
+    tokenizer.save(str(file))
+    model = load(tmp_path / "package", dtype="float32", backend="numpy")
+
+    def answer(prompt: str | list[int]) -> list[float | None]:
+        tokens = model.generate(prompt, sampling=GREEDY, max_tokens=3, logprobs=True)
+        return [token.logprob for token in tokens]
+
+    plain = model.tokenizer.encode("Hello")
+    assert answer("Hello") == answer([0, *plain]) != answer(plain)
+    messages = [{"role": "user", "content": "Hi"}]
+    chat = model.encode_chat(messages)
+    assert chat.count(0) == 1  # the template writes it
+    assert answer(model.codec.render(messages)) == answer(chat)
 
 
 def test_a_prompt_beyond_the_context_is_refused(model: LanguageModel) -> None:

@@ -6,6 +6,7 @@ from golden import GOLDEN
 from shared_backends import shared_backend
 from tensor_sources import Altered, edited, layers_of
 
+from masu.runtime.encoder import load_encoder
 from masu.runtime.loader import TensorSource
 from masu.runtime.model import load_model
 from masu.runtime.reference import reference_logits
@@ -154,6 +155,50 @@ def test_contradictions_in_sharing(layer: int, shared: int, message: str) -> Non
     source = package("llama-tied")
     with pytest.raises(SchemaError, match=message):
         load(Altered(source, edited(source.config, edit)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"ple_vocab_size": 319}, "ple_vocab_size 319 is below vocab_size 320"),
+        ({"num_layers": 5}, r"ple_model_config.num_layers is 5, there are 6 layers"),
+        ({"ple_dim": 8}, r"layer 5: ple_dim is 16, that of ple_model_config is 8"),
+    ],
+)
+def test_contradictions_in_per_layer_embeddings(fields: dict, message: str) -> None:
+    source = package("gemma4-text")
+    config = edited(source.config, lambda decoder: decoder["ple_model_config"].update(fields))
+    with pytest.raises(SchemaError, match=message):
+        load(Altered(source, config))
+
+
+def test_layers_that_read_per_layer_embeddings_of_nobody() -> None:
+    source = package("gemma4-text")
+    config = edited(source.config, lambda decoder: decoder.update(ple_model_config=None))
+    with pytest.raises(SchemaError, match="layer 0: ple_dim is 16, that of ple_model_config is N"):
+        load(Altered(source, config))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model_dim": 32}, r"model_dim is 32, transformer_config.model_dim is 64"),
+        ({"num_labels": 4}, "output_labels has 5 names, num_labels is 4"),
+        ({"output_labels": list("abcba")}, "output_labels has a name twice: a, b, c, b, a"),
+    ],
+)
+def test_contradictions_in_a_classifier(fields: dict, message: str) -> None:
+    source = package("modernbert")
+    config = edited(source.config, lambda classifier: classifier.update(fields))
+    with pytest.raises(SchemaError, match=message):
+        load_encoder(Altered(source, config), backend=shared_backend("numpy"))
+
+
+def test_each_kind_of_model_has_its_loader() -> None:
+    with pytest.raises(RequestError, match="a ClassifierModelConfig is no language model"):
+        load(package("modernbert"))
+    with pytest.raises(RequestError, match="a LanguageModelConfig is no classifier"):
+        load_encoder(package())
 
 
 def test_long_rope_has_a_factor_for_each_pair() -> None:

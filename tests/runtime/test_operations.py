@@ -7,7 +7,7 @@ import pytest
 from golden import GOLDEN
 from shared_backends import shared_backend
 
-from masu.runtime.backend import Backend, wide_dtype
+from masu.runtime.backend import Array, Backend, wide_dtype
 from masu.runtime.backends import backend_names, load_backend
 from masu.runtime.weights import Weight
 from masu.specs.blocks.activation import GELU, Activation, Identity, SiLU
@@ -244,3 +244,16 @@ def test_products_with_stored_weights(name: str, case: str) -> None:
     for each in (stored, held):
         found = backend.to_numpy(backend.linear(given(backend, x), each))
         assert np.abs(found - wanted).max() / wanted.std() < tolerance(backend)
+
+
+def test_total_adds_terms_in_their_order(name: str) -> None:
+    """Of 1, 1e8 and -1e8 in float32 the order can be seen: (1 + 1e8) - 1e8 is 0."""
+    backend = load_backend(name)
+    terms = np.array([1, 1e8, -1e8], np.float32)
+    start = backend.array(np.zeros((), np.float32))
+
+    def run(backend: Backend, count: int, terms: Array, start: Array) -> Array:
+        return backend.total(lambda place: terms[place], count, start)
+
+    for count, wanted in ((0, 0), (1, 1), (3, 0)):
+        assert backend.compile(run, count)(backend.array(terms), start) == wanted

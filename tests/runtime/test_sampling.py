@@ -1,12 +1,13 @@
 """Each step of sampling agrees with transformers, and what is drawn follows the distribution."""
 
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pytest
 
-from masu.runtime.sampling import Sampling, log_probability, sample, shortlist
+from masu.runtime.sampling import Sampling, SamplingOptions, log_probability, sample, shortlist
 from masu.specs.errors import MasuError, RequestError
 from masu.specs.generation import NO_GENERATION_DEFAULTS
 
@@ -234,6 +235,12 @@ def test_a_ban_on_everything_is_refused() -> None:
         sample(np.zeros(2, np.float32), Sampling(banned_tokens=(0, 1), seed=1), [], 0)
 
 
+@pytest.mark.parametrize("token", [-1, VOCAB])
+def test_a_ban_on_a_token_that_is_not_there_is_refused(token: int) -> None:
+    with pytest.raises(RequestError, match=f"banned token {token} is outside the vocabulary of"):
+        shortlist(some_logits(), Sampling(banned_tokens=(3, token)), [])
+
+
 def test_log_probability_is_that_of_the_model() -> None:
     logits = np.array([1000.0, 1000.0, 0.0], np.float32)
     assert log_probability(logits, 1) == pytest.approx(-math.log(2))
@@ -258,6 +265,20 @@ def test_options_of_the_package_and_overrides() -> None:
     assert (changed.temperature, changed.top_k, changed.seed) == (0.0, 0, 3)
     assert changed.repetition_penalty == 1.05
     assert Sampling.of_package(NO_GENERATION_DEFAULTS) == Sampling()
+
+
+def test_every_option_can_be_overridden_and_none_leaves_it() -> None:
+    names = [field.name for field in fields(Sampling)]
+    assert list(SamplingOptions.__annotations__) == names
+    other = Sampling(temperature=0.5, top_k=1, top_p=0.5, min_p=0.5, repetition_penalty=2.0,
+                     presence_penalty=0.5, frequency_penalty=0.5, penalty_window=5,
+                     banned_tokens=(1,), seed=5)  # fmt: skip
+    options = SamplingOptions(**{name: getattr(other, name) for name in names})
+    assert all(getattr(other, name) != getattr(Sampling(), name) for name in names)
+    assert Sampling().override(**options) == other
+    assert other.override(**SamplingOptions(**dict.fromkeys(names))) == other
+    with pytest.raises(RequestError, match="out of range"):
+        other.override(top_p=2.0)
 
 
 @pytest.mark.parametrize(

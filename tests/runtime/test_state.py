@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from golden import GOLDEN
 from shared_backends import shared_backend
-from tensor_sources import Altered, Random, edited, layers_of
+from tensor_sources import Random, edited, layers_of
 
-from masu.runtime.backend import Array
-from masu.runtime.backends.jax import JaxBackend
 from masu.runtime.blocks.attention import KVCache
 from masu.runtime.model import PREFILL, Decoder, load_model
 from masu.runtime.reference import reference_logits
@@ -20,7 +18,8 @@ from masu.specs.errors import RequestError
 from masu.specs.package import Package
 
 TOLERANCE = 5e-5
-CASES = ["gemma2", "muse_glimmer"]  # windows and caps; windows, gates and NoPE
+CASES = ["gemma2", "gemma4-full-rotary", "muse_glimmer"]
+"""Windows and caps; shared caches and per-layer embeddings; windows, gates and NoPE."""
 
 
 def golden_model(case: str = "llama", backend: str = "jax") -> Decoder:
@@ -116,6 +115,35 @@ def test_what_was_taken_back_leaves_no_trace() -> None:
     assert np.array_equal(poisoned, wanted)
 
 
+@pytest.mark.parametrize("kept", [0, 1, 30])
+def test_rewind_is_as_if_only_those_had_run(kept: int) -> None:
+    """Over several steps back, unlike `accept`, and with what was run since poisoned."""
+    model, ids = golden_model("gemma2"), golden_ids("gemma2")
+    state = model.start(80)
+    for step in (ids[:30], ids[30:31], [7] * 29):
+        _, state = model.advance(state, step)
+    state = model.rewind(state, kept)
+    assert (state.position, state.base) == (kept, kept)
+    state.layers = tuple(
+        KVCache(*(buffer.at[:, kept:].set(np.nan) for buffer in cache)) for cache in state.layers
+    )
+    logits, _ = model.advance(state, ids[kept:40])
+    assert distance(logits, model.logits(ids)[kept:40]) < TOLERANCE
+
+
+def test_rewind_refuses_what_did_not_run() -> None:
+    model, ids = golden_model(), golden_ids()
+    _, state = model.advance(model.start(80), ids[:20])
+    with pytest.raises(RequestError, match="cannot go back to 21 of 20 tokens"):
+        model.rewind(state, 21)
+    model.rewind(state, 20)
+    with pytest.raises(RequestError, match="given up"):
+        model.rewind(state, 20)
+    model.rewinds = False
+    with pytest.raises(RequestError, match="cannot go back"):
+        model.rewind(model.start(8), 0)
+
+
 def test_accept_refuses_what_did_not_run() -> None:
     model, ids = golden_model(), golden_ids()
     _, state = model.advance(model.start(80), ids[:20])
@@ -173,36 +201,6 @@ def test_a_run_is_no_longer_than_the_context() -> None:
     for length in (0, 513):
         with pytest.raises(RequestError, match=f"at least 1 and at most 512 tokens, not {length}"):
             model.start(length)
-
-
-class CountingBackend(JaxBackend):
-    """Counts how often attention is traced, that is, compiled."""
-
-    traces = 0
-
-    def attention(self, *args: Array, **options: Array) -> Array:
-        self.traces += 1
-        return super().attention(*args, **options)
-
-
-def test_two_programs_for_each_bucket_and_kind_of_layer() -> None:
-    """Three layers that differ in their rope only, eight lengths: a prefill step and a one-token
-    step for each capacity."""
-
-    def different_ropes(decoder: dict) -> None:
-        for index, each in enumerate(layers_of(decoder)):
-            each["rope_config"]["base"] = 1e4 * (1 + index)
-
-    backend, package = CountingBackend(), Package.open(GOLDEN / "llama-tied/engine")
-    source = Altered(package, edited(package.config, different_ropes))
-    model = load_model(source, dtype="float32", backend=backend)
-    state = model.start(300)
-    for length in (5, 1, 64, 1, 63, 2, 1, 119):
-        _, state = model.last_logits(state, [3] * length)
-    assert (backend.traces, state.capacity) == (2, SMALLEST_CAPACITY)
-    for length in (40, 1, 3):
-        _, state = model.last_logits(state, [3] * length)
-    assert (backend.traces, state.capacity) == (4, 2 * SMALLEST_CAPACITY)
 
 
 def test_a_shared_cache_follows_its_source() -> None:
