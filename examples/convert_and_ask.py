@@ -15,6 +15,7 @@ def main() -> None:
         print(package.verdict.describe())
 
         model = masu.load(package.path, dtype="float32")
+        assert isinstance(model, masu.LanguageModel)  # the other kind is masu.Classifier
         greedy = model.sampling.override(temperature=0.0)
         for token in model.generate("The capital of France", sampling=greedy, max_tokens=8):
             print(token.id, repr(token.text))

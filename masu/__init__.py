@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from masu.contents import Overview, overview
     from masu.converter.family import Family
     from masu.events import Event
+    from masu.measurement import Measurement, bench
     from masu.pipeline import Conversion, Plan, convert, plan
-    from masu.runtime.language_model import LanguageModel, load
+    from masu.runtime.classifier import Classifier
+    from masu.runtime.language_model import LanguageModel
+    from masu.runtime.package_model import load
     from masu.runtime.sampling import Sampling
     from masu.soundness import check
     from masu.specs.errors import MasuError
@@ -23,12 +26,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Classifier",
     "Conversion",
     "Event",
     "Family",
     "Finding",
     "LanguageModel",
     "MasuError",
+    "Measurement",
     "ModelSpec",
     "Overview",
     "Package",
@@ -36,6 +41,7 @@ __all__ = [
     "Sampling",
     "Verdict",
     "__version__",
+    "bench",
     "check",
     "convert",
     "load",
@@ -45,21 +51,24 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Classifier": "masu.runtime.classifier",
     "Conversion": "masu.pipeline",
     "Event": "masu.events",
     "Family": "masu.converter.family",
     "Finding": "masu.specs.finding",
     "LanguageModel": "masu.runtime.language_model",
     "MasuError": "masu.specs.errors",
+    "Measurement": "masu.measurement",
     "ModelSpec": "masu.specs.models",
     "Overview": "masu.contents",
     "Package": "masu.specs.package",
     "Plan": "masu.pipeline",
     "Sampling": "masu.runtime.sampling",
     "Verdict": "masu.verdict",
+    "bench": "masu.measurement",
     "check": "masu.soundness",
     "convert": "masu.pipeline",
-    "load": "masu.runtime.language_model",
+    "load": "masu.runtime.package_model",
     "named_models": "masu.specs.models",
     "overview": "masu.contents",
     "plan": "masu.pipeline",

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from masu.converter.checkpoint import Checkpoint
 from masu.converter.convert import ConversionPlan, accept_config, plan_conversion
 from masu.converter.provenance import hash_sources, manifest_source
-from masu.converter.sources.resolve import named_model, open_source, resolve
+from masu.converter.sources.resolve import ResolvedSource, named_model, open_source, resolve
 from masu.events import Event, OnEvent
 from masu.process import peak_bytes
 from masu.specs.container_writer import BUFFER_BYTES
 from masu.specs.dtypes import FLOAT_DTYPES, FloatDType
 from masu.specs.engine import EngineProfile
 from masu.specs.engines import DEFAULT_ENGINE, find_engine
-from masu.specs.errors import ConfigError, VerdictError
+from masu.specs.errors import ConfigError, SourceError, VerdictError
 from masu.specs.models import ModelSpec
 from masu.specs.output import refuse_occupied, require_space, whole_folder
 from masu.specs.package_writer import PackageContents, Provenance, write_package
@@ -85,11 +85,13 @@ class Settings(NamedTuple):
     family: str | None
     revision: str | None
     offline: bool
+    overwrite: bool | None = None
+    """Whether an occupied target may be replaced; None where nothing will be written."""
 
 
 def plan(
     source: str | Path,
-    out: Path | None = None,
+    out: str | Path | None = None,
     *,
     spec: ModelSpec | None = None,
     dtype: str = "bfloat16",
@@ -118,7 +120,7 @@ def plan(
 
 def convert(
     source: str | Path,
-    out: Path | None = None,
+    out: str | Path | None = None,
     *,
     spec: ModelSpec | None = None,
     dtype: str = "bfloat16",
@@ -141,9 +143,7 @@ def convert(
         VerdictError: the package does not compute what the source says; nothing is left behind.
     """
     clock = _Clock()
-    if out is not None:
-        refuse_occupied(out, overwrite=overwrite)
-    settings = Settings(spec, dtype, engine, family, revision, offline)
+    settings = Settings(spec, dtype, engine, family, revision, offline, overwrite)
     planned = _plan(source, out, settings, on_event)
     clock.lap("plan")
     require_space(planned.out, planned.bytes)
@@ -156,12 +156,19 @@ def convert(
 
 
 def _plan(
-    source: str | Path, out: Path | None, settings: Settings, on_event: OnEvent | None
+    source: str | Path, out: str | Path | None, settings: Settings, on_event: OnEvent | None
 ) -> Plan:
     engine = find_engine(settings.engine)
     spec = settings.spec or _entry(source) or ModelSpec(repo=str(source))
+    if spec.unsupported is not None:
+        raise SourceError(f"{spec.name} cannot be converted: {spec.unsupported}")
     dtype = _stored_dtype(settings.dtype)
-    checkpoint = _open(source, spec, settings, on_event)
+    named = str(source.absolute()) if isinstance(source, Path) else source
+    resolved = resolve(named, revision=settings.revision)
+    target = Path(out) if out is not None else MODELS / (spec.name or resolved.name)
+    if settings.overwrite is not None:
+        refuse_occupied(target, overwrite=settings.overwrite)
+    checkpoint = _open(resolved, spec, settings, on_event)
     conversion = plan_conversion(checkpoint, spec, dtype=dtype, family=settings.family)
     contents = PackageContents(
         config=conversion.config,
@@ -175,7 +182,7 @@ def _plan(
         conversion=conversion,
         contents=contents,
         engine=engine,
-        out=out or MODELS / (spec.name or checkpoint.name),
+        out=target,
         bytes=contents.layout.size,
         refusals=tuple(engine.refusals(conversion.config, formats, dtype)),
     )
@@ -187,16 +194,15 @@ def _entry(source: str | Path) -> ModelSpec | None:
 
 
 def _open(
-    source: str | Path, spec: ModelSpec, settings: Settings, on_event: OnEvent | None
+    source: ResolvedSource, spec: ModelSpec, settings: Settings, on_event: OnEvent | None
 ) -> Checkpoint:
     """The checkpoint, its config accepted before any weight is fetched."""
 
     def accept(config: Mapping[str, Any]) -> None:
-        accept_config(config, settings.family, str(source))
+        accept_config(config, settings.family, source.name)
 
-    named = str(source.absolute()) if isinstance(source, Path) else source
     return open_source(
-        resolve(named, revision=settings.revision),
+        source,
         offline=settings.offline,
         files=spec.files,
         accept=accept,

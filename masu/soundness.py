@@ -44,10 +44,10 @@ def engine_findings(package: Package, engine: EngineProfile) -> Iterator[Finding
 
 def load_findings(package: Package) -> Iterator[Finding]:
     """The runtime asks for tensors by its own account, so this checks the table as well."""
-    from masu.runtime.model import load_model
+    from masu.runtime.network import load_network
 
     try:
-        load_model(package)
+        load_network(package)
     except PackageError as error:
         for line in error.problems or (error.message,):
             yield Finding("tensors", WEIGHTS, f"strict load: {line}")

@@ -15,14 +15,15 @@ import numpy as np
 
 from masu.converter.convert import ConversionPlan
 from masu.specs.dtypes import NUMPY_DTYPES
-from masu.specs.model import LanguageModelConfig
+from masu.specs.errors import TensorMismatch
+from masu.specs.formats import FullPrecisionSpec, WeightFormat
+from masu.specs.model import TextModelConfig
 from masu.specs.package import Package
 from masu.specs.stream import PlannedTensor
 from masu.specs.tensors import ArraySpec
 
 if TYPE_CHECKING:
-    from masu.runtime.model import Decoder
-    from masu.specs.formats import WeightFormat
+    from masu.runtime.network import Network
     from masu.specs.formats.base import Planes
 
 PROBE = "The capital of France is Paris.\ndef fibonacci(n):\n    return n\nOnce, in 1984, a fox"
@@ -71,13 +72,20 @@ def consistent(folder: Path, plan: ConversionPlan) -> Verdict:
 
     Raises:
         PackageError: the strict load fails.
+        TensorMismatch: the source itself computes no numbers.
     """
-    from masu.runtime.model import load_model
+    from masu.runtime.network import load_network
     from masu.runtime.reference import reference_logits
 
     ids = _probe_ids(plan)
-    actual = _run(load_model(Package.open(folder), dtype="float32"), ids)
-    stored = reference_logits(PlanSource.of(plan, exact=False), ids)
+    with np.errstate(all="ignore"):  # what is not finite is looked for below
+        stored = reference_logits(PlanSource.of(plan, exact=False), ids)
+    if not np.isfinite(stored).all():
+        raise TensorMismatch(
+            f"{plan.name}: the checkpoint's own logits are not finite",
+            hint="its weights hold NaN or infinity, or its config a senseless number",
+        )
+    actual = _run(load_network(Package.open(folder), dtype="float32"), ids)
     exact = reference_logits(PlanSource.of(plan, exact=True), ids) if plan.rounded else stored
     error, bound = _distance(actual, stored), _bound(plan.config)
     return Verdict(
@@ -90,13 +98,20 @@ def consistent(folder: Path, plan: ConversionPlan) -> Verdict:
     )
 
 
-def _bound(config: LanguageModelConfig) -> float:
-    layers = len(config.decoder_config.transformer_config.layer_configs)
+def _bound(config: TextModelConfig) -> float:
+    layers = len(config.network.transformer_config.layer_configs)
     return BOUND * max(1.0, layers / BOUND_LAYERS)
 
 
-def _run(model: "Decoder", ids: np.ndarray) -> np.ndarray:
-    """Logits of every position: the prompt in one piece, its last tokens one by one."""
+def _run(model: "Network", ids: np.ndarray) -> np.ndarray:
+    """Logits of every position: the prompt in one piece, its last tokens one by one.
+
+    Of a classifier those of the labels: it has all tokens at once.
+    """
+    from masu.runtime.encoder import Encoder
+
+    if isinstance(model, Encoder):
+        return model.logits(ids)
     first = max(1, len(ids) - SINGLE_STEPS)
     logits, state = model.advance(model.start(len(ids)), ids[:first])
     found = [logits]
@@ -108,34 +123,46 @@ def _run(model: "Decoder", ids: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PlanSource:
-    """A planned stream as something the runtime can load: the values before they are written.
+    """A planned stream as something the runtime can load: numbers in float32, not yet written.
 
-    With `exact`, every array is float32 or wider and nothing is rounded to the package's type.
+    `stream` holds the tensor behind every array, and the type its values are rounded to first, as
+    they will be in the file; None keeps them exact. A quantised matrix comes as what it decodes to.
     """
 
-    config: LanguageModelConfig
-    dtype: str
-    planes: "Planes"
-    formats: "Mapping[str, WeightFormat]"
-    stream: Mapping[str, tuple[PlannedTensor, ArraySpec]]
+    config: TextModelConfig
+    formats: Mapping[str, WeightFormat]
+    stream: Mapping[str, tuple[PlannedTensor, str | None]]
+    dtype: str = "F32"
+    planes: "Planes" = "group_major"
 
     @classmethod
     def of(cls, plan: ConversionPlan, *, exact: bool) -> "PlanSource":
-        stream = {
-            name: (tensor, ArraySpec("F32", spec.shape) if exact else spec)
-            for tensor in plan.stream
-            for name, spec in tensor.arrays.items()
-        }
-        formats = {t.name: t.format for t in plan.stream if t.format is not None}
-        dtype = "F32" if exact else plan.dtype
-        return cls(plan.config, dtype, "group_major", formats, stream)
+        formats: dict[str, WeightFormat] = {}
+        stream: dict[str, tuple[PlannedTensor, str | None]] = {}
+        for tensor in plan.stream:
+            name = tensor.name
+            if tensor.format is not None:
+                layout = tensor.format.stored_layout
+                formats[name] = FullPrecisionSpec(type="FullPrecisionSpec", layout=layout)
+                name = f"{name}.weights"
+            stream[name] = tensor, None if exact else _rounded_to(tensor)
+        return cls(plan.config, formats, stream)
 
     def tensors(self) -> Mapping[str, ArraySpec]:
-        return {name: spec for name, (_, spec) in self.stream.items()}
+        return {name: ArraySpec("F32", tensor.shape) for name, (tensor, _) in self.stream.items()}
 
     def read(self, name: str) -> np.ndarray:
-        tensor, spec = self.stream[name]
-        return tensor.read(0, tensor.shape[0]).astype(NUMPY_DTYPES[spec.dtype])
+        tensor, stored = self.stream[name]
+        values = tensor.read(0, tensor.shape[0])
+        if stored is not None:
+            values = values.astype(NUMPY_DTYPES[stored])
+        return values.astype(np.float32)
+
+
+def _rounded_to(tensor: PlannedTensor) -> str | None:
+    """The type that the file holds a tensor's own numbers in; None where it holds codes."""
+    is_plain = tensor.format is None or isinstance(tensor.format, FullPrecisionSpec)
+    return next(iter(tensor.arrays.values())).dtype if is_plain else None
 
 
 def _probe_ids(plan: ConversionPlan) -> np.ndarray:
@@ -143,7 +170,7 @@ def _probe_ids(plan: ConversionPlan) -> np.ndarray:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_buffer(plan.tokenizer)
-    vocab_size = plan.config.decoder_config.vocab_size
+    vocab_size = plan.config.network.vocab_size
     ids = tokenizer.encode(PROBE, add_special_tokens=False).ids[:MAX_TOKENS]
     known = [token for token in ids if token < vocab_size]
     return np.array(known or [token % vocab_size for token in range(MAX_TOKENS)], dtype=np.int64)

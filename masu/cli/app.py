@@ -8,7 +8,18 @@ import click
 
 from masu.cli.failure import PIPE_CLOSED, exit_code, report
 
-COMMANDS = ("convert", "check", "run", "chat", "info", "list-models", "schema", "quickstart")
+COMMANDS = (
+    "convert",
+    "check",
+    "run",
+    "chat",
+    "classify",
+    "bench",
+    "info",
+    "list-models",
+    "schema",
+    "quickstart",
+)
 
 
 class Commands(click.Group):

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,15 +13,14 @@ from masu.cli.replies import stream_reply
 
 @click.command(short_help="Talk with the model of a package.")
 @options.package
-@click.option("--system", metavar="TEXT", help="System message; without it, the package's own.")
-@options.max_tokens
-@options.temperature
-@options.seed
+@options.system
+@options.reasoning_effort
+@options.generation
 @options.backend
 @options.dtype
 def command(
-    package: Path, system: str | None, max_tokens: int, temperature: float | None,
-    seed: int | None, backend: str | None, dtype: str | None,
+    package: Path, system: str | None, reasoning_effort: Any, max_tokens: int,
+    stop: tuple[str, ...], backend: str | None, dtype: str | None, **sampling: Any,
 ) -> None:  # fmt: skip
     """Talk with the model of PACKAGE: every line of stdin is a message, until its end (Ctrl-D)."""
     from masu.cli.jax_settings import configure_jax
@@ -28,10 +28,13 @@ def command(
 
     configure_jax()
     model = load(package, dtype=dtype, backend=backend)
-    sampling = model.sampling.override(temperature=temperature, seed=seed)
-    chat = model.chat(system=system, sampling=sampling)
+    chat = model.chat(
+        system=system,
+        sampling=model.sampling.override(**sampling),
+        reasoning_effort=reasoning_effort,
+    )
     for message in _messages():
-        stream_reply(chat.stream(message, max_tokens=max_tokens))
+        stream_reply(chat.stream(message, max_tokens=max_tokens, stop=stop))
 
 
 def _messages() -> Iterator[str]:

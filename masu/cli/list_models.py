@@ -14,7 +14,7 @@ def command(query: str, as_json: bool) -> None:
     """List the models that convert by name, or those that QUERY occurs in.
 
     Other checkpoints of the same families convert just as well; a name only adds what the
-    checkpoint does not say about itself.
+    checkpoint does not say about itself. The last column says why a model does not convert.
     """
     found = [model for model in named_models() if query.lower() in _searched(model)]
     if as_json:
@@ -37,4 +37,5 @@ def _entry(model: ModelSpec) -> dict[str, str]:
         "family": model.family,
         "size": model.size,
         "model_type": model.model_type or "",
+        "unsupported": model.unsupported or "",
     }

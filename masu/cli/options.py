@@ -1,6 +1,9 @@
 """Arguments and options that several commands share."""
 
+from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,16 +19,63 @@ dtype = click.option(
     "--dtype", type=DTYPES, help="Compute in this type; without it, as the engine does."
 )
 
-max_tokens = click.option(
-    "--max-tokens", type=click.IntRange(min=1), default=512, show_default=True, metavar="N",
-    help="End a reply after this many tokens.",
-)  # fmt: skip
-
-temperature = click.option(
-    "--temperature", type=click.FloatRange(min=0), metavar="T",
-    help="0 takes the most likely token; without it, the package's own.",
-)  # fmt: skip
-
-seed = click.option(
-    "--seed", type=click.IntRange(min=0), metavar="S", help="The same seed gives the same reply."
+system = click.option(
+    "--system", metavar="TEXT", help="System message; without it, the package's own."
 )
+
+reasoning_effort = click.option(
+    "--reasoning-effort", metavar="E",
+    help="How much to think: xhigh, high, medium, low or no_reasoning, as far as a model has them.",
+)  # fmt: skip
+
+_GENERATION = (
+    click.option(
+        "--max-tokens", type=click.IntRange(min=1), default=512, show_default=True, metavar="N",
+        help="End a reply after this many tokens.",
+    ),
+    click.option(
+        "--stop", multiple=True, metavar="TEXT", help="End a reply before this text (repeatable)."
+    ),
+    click.option(
+        "--temperature", type=click.FloatRange(min=0), metavar="T",
+        help="0 takes the most likely token. Without this and the following, the package's own.",
+    ),
+    click.option(
+        "--top-k", type=int, metavar="K", help="Only the K most likely tokens; 0 for all."
+    ),
+    click.option(
+        "--top-p", type=float, metavar="P",
+        help="Only the most likely tokens, until their share reaches P; 1 for all.",
+    ),
+    click.option(
+        "--min-p", type=float, metavar="P",
+        help="Only tokens P times as likely as the best, or more; 0 for all.",
+    ),
+    click.option(
+        "--repetition-penalty", type=float, metavar="X",
+        help="Divide the logits of tokens seen (multiply, if negative); 1 for none.",
+    ),
+    click.option(
+        "--presence-penalty", type=float, metavar="X", help="Subtract from logits of tokens seen."
+    ),
+    click.option(
+        "--frequency-penalty", type=float, metavar="X",
+        help="Subtract from logits of tokens, for every time seen.",
+    ),
+    click.option(
+        "--penalty-window", type=int, metavar="N", help="How many last tokens count as seen."
+    ),
+    click.option(
+        "--ban-token", "banned_tokens", type=int, multiple=True, metavar="ID",
+        callback=lambda ctx, param, ids: ids or None, help="Never choose this token (repeatable).",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(min=0), metavar="S",
+        help="The same seed gives the same reply.",
+    ),
+)  # fmt: skip
+
+
+def generation(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of every reply: `max_tokens`, `stop`, and what `Sampling.override` takes."""
+    return reduce(lambda decorated, option: option(decorated), reversed(_GENERATION), command)

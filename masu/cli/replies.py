@@ -9,7 +9,7 @@ from masu.cli.output import note
 
 if TYPE_CHECKING:
     from masu.runtime.chat import Reply
-    from masu.specs.text.parser import Segment
+    from masu.specs.text.segment import Segment
 
 
 def stream_reply(parts: "Iterable[Segment | Reply]") -> "Reply":
