@@ -3,13 +3,13 @@
     python benchmarks/recurrent.py
 
 Whole blocks with their projections, 1,024 tokens at width 1,024 in float32: as the runtime runs a
-prompt (one compiled step for every 64 rows), as 1,024 compiled single steps, and as one compiled
-`lax.scan` over the tokens between the same projections. Prints the best of several runs, the
-ratios, and how far outputs and states are apart (as a share of the outputs' spread).
+prompt (one compiled step for every 64 rows), in one step of all rows, as 1,024 compiled single
+steps, and as one compiled `lax.scan` over the tokens between the same projections. Prints times,
+ratios, and how far outputs and states are apart, as a share of their spread.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -28,7 +28,6 @@ from masu.specs.blocks.general_mamba2 import GeneralMamba2Config
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.mamba2 import Mamba2Config
 from masu.specs.blocks.norm import NormalizationConfig
-from masu.specs.blocks.short_conv import ShortConvConfig
 from masu.specs.formats.full_precision import FullPrecisionSpec
 from masu.specs.tensors import Layout, Shape
 
@@ -87,13 +86,6 @@ MIXER_CONFIGS = {
         has_in_biases=False,
         has_out_biases=False,
     ),
-    "ShortConv": ShortConvConfig(
-        type="ShortConvConfig",
-        in_projection_config=LinearConfig(),
-        conv_config=SeparableCausalConvConfig(has_biases=False),
-        out_projection_config=LinearConfig(),
-        kernel_size=3,
-    ),
 }
 
 
@@ -104,8 +96,8 @@ class ScanBackend(JaxBackend):
         self, queries: Any, keys: Any, values: Any, log_decay: Any, beta: Any, state: Any
     ) -> tuple[Any, Any]:
         def step(state: Any, token: Any) -> tuple[Any, Any]:
-            *rows, rate = (None if row is None else row[None] for row in token)
-            out, state = recurrence.recur(self, *rows, rate, state)
+            queries, keys, values, decay, beta = (None if x is None else x[None] for x in token)
+            out, state = recurrence.recur(self, queries, keys, values, decay, beta, state)
             return state, out[0]
 
         state, out = jax.lax.scan(step, state, (queries, keys, values, log_decay, beta))
@@ -151,10 +143,15 @@ class Block:
         return np.concatenate(outputs), list(map(np.asarray, state))
 
 
-def best(run: Callable[[], Any]) -> float:
-    """Seconds of the fastest run, after one that compiles."""
-    run()
-    return min(_timed(run) for _ in range(RUNS))
+def difference(left: tuple[Any, list[Any]], right: tuple[Any, list[Any]]) -> float:
+    pairs = zip([left[0], *left[1]], [right[0], *right[1]], strict=True)
+    return max(float(np.abs(a - b).max() / b.std()) for a, b in pairs)
+
+
+def best_times(ways: Sequence[Callable[[], Any]]) -> list[float]:
+    """Milliseconds of the fastest run of each, in turn, so that all meet the same machine."""
+    times = [[_timed(way) for way in ways] for _ in range(RUNS)]
+    return [min(column) * 1e3 for column in zip(*times, strict=True)]
 
 
 def _timed(run: Callable[[], Any]) -> float:
@@ -163,34 +160,32 @@ def _timed(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def difference(left: tuple[Any, list[Any]], right: tuple[Any, list[Any]]) -> float:
-    pairs = zip([left[0], *left[1]], [right[0], *right[1]], strict=True)
-    return max(float(np.abs(a - b).max() / b.std()) for a, b in pairs)
-
-
-def rows_of_the_table() -> Iterator[tuple[str, float, float, float, float]]:
-    """Name, seconds in chunks, in single steps and in a scan, and the largest difference."""
+def row(name: str, config: Any) -> str:
+    """One line of the table; what is compiled and compared first is timed then."""
     x = np.random.default_rng(1).standard_normal((TOKENS, WIDTH), np.float32)
-    for name, config in MIXER_CONFIGS.items():
-        block, scan = Block(config, JaxBackend()), Block(config, ScanBackend())
-        chunked, single = block.run(x, PREFILL), block.run(x, 1)
-        yield (
-            name,
-            best(lambda block=block: block.run(x, PREFILL)),
-            best(lambda block=block: block.run(x, 1)),
-            best(lambda scan=scan: scan.run(x, TOKENS)),
-            max(difference(chunked, other) for other in (single, scan.run(x, TOKENS))),
-        )
+    block, scan = Block(config, JaxBackend()), Block(config, ScanBackend())
+    ways = [
+        lambda: block.run(x, PREFILL),
+        lambda: block.run(x, TOKENS),
+        lambda: block.run(x, 1),
+        lambda: scan.run(x, TOKENS),
+    ]
+    chunked, *others = [way() for way in ways]
+    apart = max(difference(chunked, other) for other in others)
+    steps, whole, single, scanned = best_times(ways)
+    return (
+        f"{name:14}{steps:7.0f} ms {whole:7.0f} ms {single:8.0f} ms {scanned:7.0f} ms"
+        f"{single / steps:10.1f}{scanned / steps:10.2f}{scanned / whole:10.2f}{apart:11.1e}"
+    )
 
 
 def main() -> None:
-    print(f"{TOKENS} tokens, width {WIDTH}, float32, {jax.default_backend()}")
-    print("block          chunks       steps        scan   steps/chunks  scan/chunks  difference")
-    for name, chunks, steps, scan, apart in rows_of_the_table():
-        print(
-            f"{name:13} {chunks * 1e3:6.0f} ms {steps * 1e3:8.0f} ms {scan * 1e3:8.0f} ms"
-            f" {steps / chunks:13.1f} {scan / chunks:12.2f} {apart:11.1e}"
-        )
+    print(f"{TOKENS} tokens, width {WIDTH}, float32, {jax.default_backend()}; best of {RUNS}")
+    print(f"A: steps of {PREFILL} rows. B: one step of {TOKENS}. C: single rows. D: a scan.")
+    names = ("block", "A", "B", "C", "D", "C / A", "D / A", "D / B", "apart")
+    print("{:14}{:>7}{:>11}{:>12}{:>11}{:>13}{:>10}{:>10}{:>11}".format(*names))
+    for name, config in MIXER_CONFIGS.items():
+        print(row(name, config))
 
 
 if __name__ == "__main__":

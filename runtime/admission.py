@@ -89,8 +89,6 @@ def _ple_problems(network: NetworkConfig) -> Iterator[str]:
 def _layer_problems(layer: LayerConfig, is_causal: bool) -> Iterator[str]:
     rope = layer.rope_config
     for mixer in _attentions(layer):
-        if mixer.num_heads % mixer.num_groups:
-            yield f"num_heads {mixer.num_heads} is not a multiple of num_groups {mixer.num_groups}"
         if is_causal and not mixer.is_causal:
             yield "is_causal must be true: a language model cannot look ahead"
         if rope is not None and rope.head_dim > mixer.head_dim:

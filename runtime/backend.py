@@ -254,7 +254,7 @@ class Backend:
         return (out if biases is None else out + biases), rows[last]
 
     def scan(
-        self, step: Callable[[Any, Any], tuple[Any, Array]], state: Any, inputs: tuple[Any, ...]
+        self, step: Callable[[Any, Any], tuple[Any, Array]], state: Any, inputs: Any
     ) -> tuple[Any, Array]:
         """`state, out = step(state, each)` along the first axis of all inputs; outputs stacked.
 

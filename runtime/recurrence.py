@@ -13,6 +13,7 @@ triangular system, and what they do to each other is attention with decays for a
 one token is the plain recurrence, read once and written once.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -31,6 +32,10 @@ class Chunk(NamedTuple):
     values: Array
     log_decay: Array
     beta: Array | None
+
+    def each(self, change: Callable[[Array], Array]) -> "Chunk":
+        """All arrays changed alike."""
+        return Chunk(*(None if x is None else change(x) for x in self))
 
 
 class Operations(Protocol):
@@ -68,10 +73,10 @@ def recur(
     rows, groups = min(CHUNK, 1 << (tokens - 1).bit_length()), keys.shape[1]
     rates = None if beta is None else beta[..., None]
     given = Chunk(queries, keys, values, log_decay[..., None], rates)
-    chunks = Chunk(*(_in_chunks(operations, x, rows) for x in given))
+    chunks = given.each(lambda x: _in_chunks(operations, x, rows))
 
     def step(state: Array, chunk: Chunk) -> tuple[Array, Array]:
-        parts = Chunk(*(_grouped(operations, x, groups) for x in chunk))
+        parts = chunk.each(lambda x: _grouped(operations, x, groups))
         out, state = _chunk(operations, parts, state)
         return state, operations.xp.swapaxes(out.reshape(heads, rows, width), 0, 1)
 
@@ -80,20 +85,15 @@ def recur(
     return out.reshape(-1, heads, width)[:tokens], grouped_state.reshape(state.shape)
 
 
-def _in_chunks(operations: Operations, x: Array | None, rows: int) -> Array | None:
+def _in_chunks(operations: Operations, x: Array, rows: int) -> Array:
     """`[tokens, ...]` as `[chunks, rows, ...]`; rows past the tokens are zero."""
-    if x is None:
-        return None
     missing = -len(x) % rows
-    if missing:
-        x = operations.xp.pad(x, ((0, missing), *[(0, 0)] * (x.ndim - 1)))
-    return x.reshape(-1, rows, *x.shape[1:])
+    whole = operations.xp.pad(x, ((0, missing), *[(0, 0)] * (x.ndim - 1))) if missing else x
+    return whole.reshape(-1, rows, *whole.shape[1:])
 
 
-def _grouped(operations: Operations, x: Array | None, groups: int) -> Array | None:
+def _grouped(operations: Operations, x: Array, groups: int) -> Array:
     """`[rows, groups * r, width]` as `[groups, r, rows, width]`."""
-    if x is None:
-        return None
     rows, heads, width = x.shape
     return operations.xp.swapaxes(x, 0, 1).reshape(groups, heads // groups, rows, width)
 

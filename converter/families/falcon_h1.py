@@ -137,7 +137,7 @@ def row_multipliers(config: Config) -> np.ndarray:
     """One for each row of Mamba-2's input projection: those of z, x, B, C and dt."""
     states = config.mamba_n_groups * config.mamba_d_state
     sizes = (config.ssm_inner_dim, config.ssm_inner_dim, states, states, config.mamba_n_heads)
-    return np.repeat(np.float32(config.ssm_multipliers or [1.0] * 5), sizes)
+    return np.repeat(np.asarray(config.ssm_multipliers or [1.0] * 5, np.float32), sizes)
 
 
 def scaled_rows(factors: np.ndarray) -> View:

@@ -38,7 +38,9 @@ class SharedExpert(Protocol):
     num_experts_per_tok: int
     moe_intermediate_size: int
     shared_expert_intermediate_size: int
-    norm_topk_prob: bool
+
+    @property
+    def norm_topk_prob(self) -> bool: ...
 
 
 def shared_is_stacked(config: SharedExpert) -> bool:

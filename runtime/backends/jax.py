@@ -89,7 +89,7 @@ class JaxBackend(Backend):
         return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)
 
     def scan(
-        self, step: Callable[[Any, Any], tuple[Any, Array]], state: Any, inputs: tuple[Any, ...]
+        self, step: Callable[[Any, Any], tuple[Any, Array]], state: Any, inputs: Any
     ) -> tuple[Any, Array]:
         # Unrolled, every chunk would be compiled anew, and all of them fill the caches at once.
         return jax.lax.scan(step, state, inputs)

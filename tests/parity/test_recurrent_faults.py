@@ -137,7 +137,7 @@ def recur_with(**exchanged: Callable[[Any], Any]) -> Patch:
     names = ("queries", "keys", "values", "log_decay", "beta", "state")
 
     def recur(self: NumpyBackend, *arrays: Any) -> Any:
-        given = dict(zip(names, arrays, strict=True))
+        given: dict[str, Any] = dict(zip(names, arrays, strict=True))
         given |= {name: change(given[name]) for name, change in exchanged.items()}
         return real(self, *given.values())
 

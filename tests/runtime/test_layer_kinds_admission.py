@@ -39,7 +39,6 @@ def in_parallel(fields: dict) -> Callable[[dict], None]:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_groups": 3}, "layer 1: num_heads 4 is not a multiple of num_groups 3"),
         ({"is_causal": False}, "layer 1: is_causal must be true"),
         ({"head_dim": 14}, "layer 1: rope_config.head_dim 32 is above head_dim 14"),
         ({"is_kv_sharing": True}, "layer 1: is_kv_sharing is True, kv_source_layer_index is None"),

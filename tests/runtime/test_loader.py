@@ -124,7 +124,6 @@ def test_groups_that_do_not_divide() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_groups": 3}, "layer 0: num_heads 4 is not a multiple of num_groups 3"),
         ({"is_causal": False}, "layer 0: is_causal must be true"),
         ({"head_dim": 14}, "layer 0: rope_config.head_dim 16 is above head_dim 14"),
         ({"is_kv_sharing": True}, "layer 0: is_kv_sharing is True, kv_source_layer_index is None"),

@@ -67,7 +67,7 @@ def test_manifest_is_read(tmp_path: Path) -> None:
     add_manifest(folder)
     manifest = Package.open(folder).manifest
     assert manifest is not None
-    assert set(manifest.files) == {"config.json", WEIGHTS, "tokenizer.json"}
+    assert set(manifest.files) == {"config.json", f"{WEIGHTS}: header", "tokenizer.json"}
 
 
 def layer(config: Any) -> Any:

@@ -216,6 +216,13 @@ def test_rule_between_fields() -> None:
     assert problems(config) == (f"{place}: scale_offset must be null when has_scale is false",)
 
 
+def test_heads_share_groups_evenly() -> None:
+    config = golden_config("llama")
+    change(config, f"{LAYER}.mixer_config.num_groups", 3)
+    said = "num_heads must be a multiple of num_groups, found 4 and 3"
+    assert problems(config) == (f"{LAYER}.mixer_config: {said}",)
+
+
 def test_error_class_and_json_syntax_are_the_callers() -> None:
     with pytest.raises(ConfigError, match=r"here\.json"):
         validate_json(GenerationConfig, b'{"top_k": 1', "here.json", ConfigError)
