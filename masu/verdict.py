@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masu.converter.convert import ConversionPlan
+from masu.specs.blocks.mixer import is_recurrent
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.errors import TensorMismatch
 from masu.specs.formats import FullPrecisionSpec, WeightFormat
@@ -32,10 +33,13 @@ SINGLE_STEPS = 2
 """The last tokens go one by one, so that both of the runtime's programs are compared."""
 
 BOUND = 1e-4
+RECURRENT_BOUND = 3e-4
 BOUND_LAYERS = 32
 """Largest logit difference allowed, in standard deviations of the reference's logits, up to this
 many layers; deeper models get proportionally more. Float32 rounding over the 30 layers of SmolLM2
-measured 1e-5 to 4e-5; a 2 % error in one matrix of one layer exceeds the bound (tests)."""
+measured 1e-5 to 4e-5; a 2 % error in one matrix of one layer exceeds the bound (tests).
+Recurrent states sum over the whole sequence, in an order that depends on how it is cut: where the
+sum nearly cancels, the norm behind it makes its rounding visible."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,10 @@ def consistent(folder: Path, plan: ConversionPlan) -> Verdict:
 
 
 def _bound(config: TextModelConfig) -> float:
-    layers = len(config.network.transformer_config.layer_configs)
-    return BOUND * max(1.0, layers / BOUND_LAYERS)
+    layers = config.network.transformer_config.layer_configs
+    recurrent = any(is_recurrent(layer.mixer_config) for layer in layers)
+    least = RECURRENT_BOUND if recurrent else BOUND
+    return least * max(1.0, len(layers) / BOUND_LAYERS)
 
 
 def _run(model: "Network", ids: np.ndarray) -> np.ndarray:

@@ -38,3 +38,9 @@ def parts(mixer: TokenMixerConfig | None) -> tuple[PlainMixerConfig, ...]:
             return mixer.attention_config, mixer.mamba2_config
         case _:
             return (mixer,)
+
+
+def is_recurrent(mixer: TokenMixerConfig | None) -> bool:
+    """Whether it keeps matrices that sum over the whole sequence, and their rounding with them."""
+    kinds = DeltaNetConfig | GeneralMamba2Config | Mamba2Config
+    return any(isinstance(part, kinds) for part in parts(mixer))

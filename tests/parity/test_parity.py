@@ -23,7 +23,7 @@ from masu.converter.table import Target, second_half_first
 from masu.runtime.backends import backend_names
 from masu.runtime.encoder import Encoder
 from masu.runtime.network import load_network
-from masu.specs.blocks.mixer import parts
+from masu.specs.blocks.mixer import is_recurrent
 from masu.specs.footprint import layers
 from masu.specs.package import Package
 
@@ -67,7 +67,6 @@ of float32 rounding stay near 1e-5, and the mildest planted fault below moves th
 RECURRENT_BOUND = 3e-4
 """For layers that sum over the whole sequence, in another order here and there: where a sum nearly
 cancels, the norm behind it makes its rounding visible (both sides are as far from float64)."""
-RECURRENT = {"DeltaNetConfig", "Mamba2Config", "GeneralMamba2Config"}
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +108,8 @@ def distance(converted: Package, case: Case, folder: Path, backend: str) -> floa
 
 
 def bound(converted: Package) -> float:
-    mixers = {part.type for each in layers(converted.config) for part in parts(each.mixer_config)}
-    return RECURRENT_BOUND if mixers & RECURRENT else BOUND
+    recurrent = any(is_recurrent(each.mixer_config) for each in layers(converted.config))
+    return RECURRENT_BOUND if recurrent else BOUND
 
 
 @pytest.mark.parametrize(("case", "backend"), RUNS, ids=str)
