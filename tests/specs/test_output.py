@@ -128,7 +128,7 @@ def hold(target: Path, ready: "multiprocessing.Queue[bool]", done: "multiprocess
     with whole_folder(target, overwrite=False) as folder:
         fill(folder, "first")
         ready.put(True)
-        done.get(timeout=60)
+        done.get(timeout=300)
 
 
 def test_of_two_runs_at_one_target_one_is_refused(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_of_two_runs_at_one_target_one_is_refused(tmp_path: Path) -> None:
     ready, done = context.Queue(), context.Queue()
     other = context.Process(target=hold, args=(tmp_path / "package", ready, done))
     other.start()
-    ready.get(timeout=60)
+    ready.get(timeout=300)
     try:
         with pytest.raises(OutputError, match="another conversion"):
             make(tmp_path / "package", "second")
