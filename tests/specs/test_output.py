@@ -1,8 +1,9 @@
 """Folders that appear whole or not at all."""
 
 import json
-import multiprocessing
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,26 +125,34 @@ def test_what_a_killed_replacement_left_is_set_right(replaced: bool, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["package"]
 
 
-def hold(target: Path, ready: "multiprocessing.Queue[bool]", done: "multiprocessing.Queue[bool]"):
-    with whole_folder(target, overwrite=False) as folder:
-        fill(folder, "first")
-        ready.put(True)
-        done.get(timeout=300)
+# What a second process does: it holds the target until its standard input ends.
+HOLD = """
+import sys
+from pathlib import Path
+from masu.specs.output import whole_folder
+with whole_folder(Path(sys.argv[1]), overwrite=False) as folder:
+    (folder / "config.json").write_text('{"type": "LanguageModelConfig", "is": "first"}')
+    (folder / "model.safetensors").write_text("first")
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
 
 
 def test_of_two_runs_at_one_target_one_is_refused(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    ready, done = context.Queue(), context.Queue()
-    other = context.Process(target=hold, args=(tmp_path / "package", ready, done))
-    other.start()
-    ready.get(timeout=300)
-    try:
+    target = tmp_path / "package"
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(target)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "ready\n"
         with pytest.raises(OutputError, match="another conversion"):
-            make(tmp_path / "package", "second")
-    finally:
-        done.put(True)
-        other.join()
-    assert contents(tmp_path / "package") == "firstfirst"
+            make(target, "second")
+    assert other.returncode == 0
+    assert contents(target) == "firstfirst"
 
 
 def test_leftovers_of_a_killed_run_are_no_obstacle(tmp_path: Path) -> None:
