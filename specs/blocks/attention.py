@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
+from masu.specs.blocks.grouped_heads import check_groups
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.strict import Count, Strict
@@ -34,11 +35,7 @@ class AttentionConfig(Strict):
 
     @model_validator(mode="after")
     def _heads_share_groups_evenly(self) -> Self:
-        if self.num_heads % self.num_groups:
-            raise ValueError(
-                f"num_heads must be a multiple of num_groups, found {self.num_heads} and "
-                f"{self.num_groups}"
-            )
+        check_groups(self.num_heads, self.num_groups)
         return self
 
     @property

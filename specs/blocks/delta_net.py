@@ -1,8 +1,11 @@
 """Gated DeltaNet: a linear-attention mixer with a delta-rule state (arXiv:2412.06464)."""
 
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from masu.specs.blocks.conv import SeparableCausalConvConfig
+from masu.specs.blocks.grouped_heads import check_groups
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.strict import Count, Strict
@@ -22,6 +25,11 @@ class DeltaNetConfig(Strict):
     head_dim: Count
     value_head_dim: Count
     kernel_size: Count
+
+    @model_validator(mode="after")
+    def _heads_share_groups_evenly(self) -> Self:
+        check_groups(self.num_heads, self.num_groups)
+        return self
 
     @property
     def key_dim(self) -> int:

@@ -1,9 +1,12 @@
 """Mamba-2 in full (arXiv:2405.21060), which the engine has only in the Llamba variant."""
 
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from masu.specs.blocks.activation import Activation
 from masu.specs.blocks.conv import SeparableCausalConvConfig
+from masu.specs.blocks.grouped_heads import check_groups
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.strict import Count, Strict
@@ -33,6 +36,11 @@ class GeneralMamba2Config(Strict):
     step_limits: tuple[float | None, float | None]
     has_in_biases: bool
     has_out_biases: bool
+
+    @model_validator(mode="after")
+    def _heads_share_groups_evenly(self) -> Self:
+        check_groups(self.num_heads, self.num_groups)
+        return self
 
     @property
     def inner_dim(self) -> int:

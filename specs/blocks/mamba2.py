@@ -1,9 +1,12 @@
 """Mamba-2 in the Llamba variant: no A and no step bias (the decay is exp(-dt))."""
 
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from masu.specs.blocks.activation import Activation
 from masu.specs.blocks.conv import SeparableCausalConvConfig
+from masu.specs.blocks.grouped_heads import check_groups
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.strict import Count, Strict
 from masu.specs.tensors import Entries, Vector, linear, under
@@ -22,6 +25,11 @@ class Mamba2Config(Strict):
     state_dim: Count
     has_in_biases: bool
     has_out_biases: bool
+
+    @model_validator(mode="after")
+    def _heads_share_groups_evenly(self) -> Self:
+        check_groups(self.num_heads, self.num_groups)
+        return self
 
     @property
     def inner_dim(self) -> int:

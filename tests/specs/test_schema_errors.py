@@ -216,8 +216,9 @@ def test_rule_between_fields() -> None:
     assert problems(config) == (f"{place}: scale_offset must be null when has_scale is false",)
 
 
-def test_heads_share_groups_evenly() -> None:
-    config = golden_config("llama")
+@pytest.mark.parametrize("case", ["llama", "qwen3_5", "llamba"])
+def test_heads_share_groups_evenly(case: str) -> None:
+    config = golden_config(case)
     change(config, f"{LAYER}.mixer_config.num_groups", 3)
     said = "num_heads must be a multiple of num_groups, found 4 and 3"
     assert problems(config) == (f"{LAYER}.mixer_config: {said}",)
