@@ -240,16 +240,23 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+# A shell makes its background jobs deaf to interrupts, and these tests may run in one.
+HEARING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from masu.cli import main
+main()
+"""
+
+
 def test_interrupted_is_130() -> None:
-    command = [sys.executable, "-m", "masu", "chat", str(PACKAGE)]
+    command = [sys.executable, "-c", HEARING, "chat", str(PACKAGE)]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell makes its background jobs deaf to interrupts, and these tests may run in one.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as chat:
         assert chat.stdin is not None
         assert chat.stdout is not None
