@@ -1,9 +1,9 @@
-"""A weight format: its schema, the arrays it stores, and the code that unpacks them."""
+"""A weight format: its schema, the arrays it stores, and the code that packs and unpacks them."""
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from masu.specs.tensors import ArraySpec, Layout, Shape
 Planes = Literal["group_major", "row_major"]
 """Order of group parameters of `output_input` matrices: uzu 0.6 stores `[groups, rows + pad]`,
 uzu 0.5 `[rows, groups]`. Nothing in a spec says which; the package's dialect does."""
+
+Arrays: TypeAlias = Mapping[str, np.ndarray]
+"""The stored arrays of one matrix, by suffix."""
 
 
 class Format(Strict):
@@ -40,6 +43,35 @@ class Format(Strict):
         self, arrays: Mapping[str, Any], shape: Shape, planes: Planes, dtype: Any, xp: Any = np
     ) -> Any:
         """The matrix `[..., rows, columns]`, computed in `dtype`; `xp` is numpy or jax.numpy."""
+
+    @abstractmethod
+    def encode(self, values: np.ndarray, dtype: str, planes: Planes) -> dict[str, np.ndarray]:
+        """The arrays that `arrays` announces, for finite float32 `[..., rows, columns]` as stored.
+
+        Each value is rounded to the nearest that the format can say. `dtype` is the model's own.
+        """
+
+    @property
+    def row_multiple(self) -> int | None:
+        """Rows may be encoded in chunks of a multiple of so many; None: only all at once."""
+        return None
+
+    def join(self, chunks: Sequence[Arrays], planes: Planes) -> dict[str, np.ndarray]:
+        """The arrays of a matrix from those of its chunks of rows, first to last.
+
+        Every chunk but the last has a multiple of `row_multiple` rows. The same bytes as `encode`
+        of the whole matrix.
+        """
+        joined: dict[str, np.ndarray] = {}
+        for suffix, first in chunks[0].items():
+            axis = self.row_axis(suffix, planes)
+            parts = [chunk[suffix] for chunk in chunks]
+            joined[suffix] = first if axis is None else np.concatenate(parts, axis)
+        return joined
+
+    def row_axis(self, suffix: str, planes: Planes) -> int | None:
+        """The axis of a stored array along which rows lie; None if all rows share the array."""
+        return -2
 
     def metadata(self, path: str) -> dict[str, str]:
         """The entries of the file's metadata that describe a matrix at `path`."""

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.formats.base import Format, Planes
 from masu.specs.tensors import ArraySpec, Layout, Shape
 
@@ -29,3 +30,11 @@ class FullPrecisionSpec(Format):
         self, arrays: Mapping[str, Any], shape: Shape, planes: Planes, dtype: Any, xp: Any = np
     ) -> Any:
         return arrays["weights"].astype(dtype)
+
+    def encode(self, values: np.ndarray, dtype: str, planes: Planes) -> dict[str, np.ndarray]:
+        """Ties go to the even neighbour."""
+        return {"weights": values.astype(NUMPY_DTYPES[dtype])}
+
+    @property
+    def row_multiple(self) -> int | None:
+        return 1

@@ -4,15 +4,17 @@ The rotations make the entries of the core alike (randomised Hadamard transform,
 2024, "QuIP#", section 3), and the adapter holds part of what the core loses.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Discriminator
 
-from masu.specs.formats.base import Format, Planes
+from masu.specs.formats.base import Arrays, Format, Planes
 from masu.specs.formats.full_precision import FullPrecisionSpec
 from masu.specs.formats.hadamard import hadamard, hadamard_problem
+from masu.specs.formats.incoherence import SIDES, Side, signs
 from masu.specs.formats.integer import IntSpec
 from masu.specs.formats.lloyd_max import LloydMaxSpec
 from masu.specs.formats.low_rank import LowRankSpec
@@ -26,9 +28,6 @@ PlainFormat: TypeAlias = Annotated[
     Discriminator("type"),
 ]
 """What a hybrid may be made of."""
-
-Side = Literal["input", "output"]
-SIDES: tuple[Side, ...] = ("input", "output")
 
 
 class HybridSpec(Format):
@@ -90,14 +89,64 @@ class HybridSpec(Format):
         self, arrays: Mapping[str, Any], shape: Shape, planes: Planes, dtype: Any, xp: Any = np
     ) -> Any:
         def decoded(name: str, part: PlainFormat) -> Any:
-            own = {key.removeprefix(f"{name}."): value for key, value in arrays.items()}
-            matrix = part.decode(own, self._part_shape(part, shape), planes, dtype, xp)
+            matrix = part.decode(
+                below(name, arrays), self._part_shape(part, shape), planes, dtype, xp
+            )
             return matrix if self._lies_like(part) else xp.swapaxes(matrix, -1, -2)
 
         matrix = self._unrotated(decoded("quantized", self.quantization_spec), "input", arrays, xp)
         if self.adapter_spec is not None:
             matrix = matrix + decoded("adapter", self.adapter_spec)
         return self._unrotated(matrix, "output", arrays, xp)
+
+    def encode(self, values: np.ndarray, dtype: str, planes: Planes) -> dict[str, np.ndarray]:
+        """Each part by its own format: the core of the rotated matrix, the adapter of what is left.
+
+        With the sign vectors of `incoherence`.
+        """
+        rotated = self.rotated(values)
+        arrays = under("quantized", self.quantization_spec.encode(rotated, dtype, planes))
+        return self.completed(arrays, rotated, dtype, planes)
+
+    def rotated(self, values: np.ndarray) -> np.ndarray:
+        """The matrix that the core is to hold: `H D_out W D_in H`, in float32 at least."""
+        values = values.astype(np.result_type(values.dtype, np.float32), copy=False)
+        for side in SIDES:
+            values = self._rotated(values, side)
+        return values
+
+    def completed(
+        self, arrays: Arrays, rotated: np.ndarray, dtype: str, planes: Planes
+    ) -> dict[str, np.ndarray]:
+        """All arrays, from those of the core (`quantized.*`) and the rotated matrix it stands for.
+
+        Adds the signs, and the adapter that holds what the core misses.
+        """
+        completed = {**arrays, **self._stored_signs(rotated)}
+        if (adapter := self.adapter_spec) is not None:
+            core = self.quantization_spec
+            own = below("quantized", arrays)
+            missing = rotated - core.decode(own, rotated.shape, planes, np.float32)
+            missing = self._unrotated(missing, "input", completed, np)
+            missing = missing if self._lies_like(adapter) else missing.swapaxes(-1, -2)
+            completed |= under("adapter", adapter.encode(missing, dtype, planes))
+        return completed
+
+    @property
+    def row_multiple(self) -> int | None:
+        """All at once if the rows are mixed, or an adapter lies the other way."""
+        if any(self.axis(side) == -2 and self.block(side) is not None for side in SIDES):
+            return None
+        if not all(self._lies_like(part) for part in self.parts.values()):
+            return None
+        multiples = [part.row_multiple for part in self.parts.values()]
+        known = [multiple for multiple in multiples if multiple is not None]
+        return math.lcm(*known) if len(known) == len(multiples) else None
+
+    def row_axis(self, suffix: str, planes: Planes) -> int | None:
+        """Signs are alike in all chunks: where rows stand apart only columns are rotated."""
+        folder, _, own = suffix.partition(".")
+        return self.parts[folder].row_axis(own, planes) if folder in self.parts else None
 
     def metadata(self, path: str) -> dict[str, str]:
         """Also the entries of the parts: uzu reads the core's own, lalamo writes all."""
@@ -119,6 +168,35 @@ class HybridSpec(Format):
         if (block := self.block(side)) is None:
             return matrix
         axis = self.axis(side)
-        signs = arrays[f"incoherence_signs.{side}_signs"].astype(matrix.dtype)
+        flips = arrays[f"incoherence_signs.{side}_signs"].astype(matrix.dtype)
         other_axis = -3 - axis
-        return hadamard(matrix, block, axis, xp) * xp.expand_dims(signs, other_axis)
+        return hadamard(matrix, block, axis, xp) * xp.expand_dims(flips, other_axis)
+
+    def _rotated(self, matrix: np.ndarray, side: Side) -> np.ndarray:
+        """The inverse of `_unrotated`: signs, then Hadamard transform."""
+        if (block := self.block(side)) is None:
+            return matrix
+        axis = self.axis(side)
+        flips = signs(side, matrix.shape[axis]).astype(matrix.dtype)
+        return hadamard(matrix * (flips if axis == -1 else flips[:, None]), block, axis)
+
+    def _stored_signs(self, matrix: np.ndarray) -> dict[str, np.ndarray]:
+        """Every leading index (expert) has the same."""
+        return {
+            f"incoherence_signs.{side}_signs": np.tile(
+                signs(side, matrix.shape[self.axis(side)]), (*matrix.shape[:-2], 1)
+            )
+            for side in SIDES
+            if self.block(side) is not None
+        }
+
+
+def under(folder: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of a part, as the whole names them: `<folder>.<suffix>`."""
+    return {f"{folder}.{suffix}": array for suffix, array in arrays.items()}
+
+
+def below(folder: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of the part in that folder, by its own suffixes."""
+    prefix = f"{folder}."
+    return {key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)}

@@ -35,8 +35,13 @@ class GroupPlane:
     def of(cls, shape: Shape, group_size: int, layout: Layout, planes: Planes) -> "GroupPlane":
         """The plane of a matrix `[..., rows, columns]`."""
         *lead, rows, columns = shape
-        transposed = layout == "output_input" and planes == "group_major"
+        transposed = cls.row_axis(layout, planes) == -1
         return cls(tuple(lead), rows, columns // group_size, transposed)
+
+    @staticmethod
+    def row_axis(layout: Layout, planes: Planes) -> int:
+        """The axis of the stored plane along which rows lie."""
+        return -1 if layout == "output_input" and planes == "group_major" else -2
 
     @property
     def shape(self) -> Shape:
