@@ -72,7 +72,7 @@ class Assembly:
             return
         for start in range(0, self.num_rows, self._step):
             rows = self._read_rows(start, min(start + self._step, self.num_rows))
-            yield self._rounded(self.changed(rows), dtype)
+            yield self.stored(self.changed(rows), dtype)
 
     def chunk_bytes(self, dtype: str) -> int:
         """Memory that `pieces` holds at a time: values as read, changed, and as stored."""
@@ -104,18 +104,9 @@ class Assembly:
         """The values as they should be stored, before rounding to the stored type."""
         return values if self.values is None else self.values(values.astype(np.float32))
 
-    def _rounded(self, values: np.ndarray, dtype: str) -> np.ndarray:
+    def stored(self, values: np.ndarray, dtype: str) -> np.ndarray:
         """The one rounding. Raises TensorMismatch where a value is too large for the type."""
-        with np.errstate(over="ignore"):
-            stored = values.astype(NUMPY_DTYPES[dtype])
-        if np.isinf(stored).sum() > np.isinf(values).sum():
-            names = ", ".join(part.tensor.name for part in self.parts[:4])
-            raise TensorMismatch(
-                f"{names}: expected values that fit {dtype}, found "
-                f"{float(np.nanmax(np.abs(values[np.isfinite(values)]))):.6g}",
-                hint="--dtype float32 holds them",
-            )
-        return stored
+        return stored_values(values, dtype, ", ".join(part.tensor.name for part in self.parts[:4]))
 
     def _read_rows(self, start: int, stop: int) -> np.ndarray:
         found = [tensor.read(a, b) for tensor, a, b in self._spans(start, stop)]
@@ -133,6 +124,19 @@ class Assembly:
                 if low < high:
                     yield part.tensor, first + low, first + high
                 position += last - first
+
+
+def stored_values(values: np.ndarray, dtype: str, name: str) -> np.ndarray:
+    """Values rounded to a stored type. Raises TensorMismatch where one is too large for it."""
+    with np.errstate(over="ignore"):
+        stored = values.astype(NUMPY_DTYPES[dtype])
+    if np.isinf(stored).sum() > np.isinf(values).sum():
+        largest = float(np.nanmax(np.abs(values[np.isfinite(values)])))
+        raise TensorMismatch(
+            f"{name}: expected values that fit {dtype}, found {largest:.6g}",
+            hint="--dtype float32 holds them",
+        )
+    return stored
 
 
 def _plain(part: Part, dtype: str) -> bool:

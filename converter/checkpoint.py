@@ -53,6 +53,8 @@ class Checkpoint:
         inert_files: other files of the folder that the conversion does not use, with the reason.
         identity: where the weights came from, for the manifest: no paths, no times.
         inert_keys: metadata of the source that plays no part (GGUF keys), with the reason.
+        parts: the stored tensors behind those of `tensors` that are made of several.
+        keeps_codes: whether codes of quantised matrices are kept if nobody says otherwise.
     """
 
     name: str
@@ -63,6 +65,8 @@ class Checkpoint:
     inert_files: Mapping[str, str] = field(default_factory=dict)
     inert_keys: Mapping[str, str] = field(default_factory=dict)
     text_origins: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keeps_codes: bool = True
 
     def where(self, text: str) -> str:
         """The place of one of the texts, for messages."""

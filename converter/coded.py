@@ -1,16 +1,18 @@
 """Matrices that the checkpoint holds quantised already: codes and parameters keep their bytes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
+from masu.converter.assembly import stored_values
 from masu.converter.checkpoint import Checkpoint
 from masu.converter.group import Group
 from masu.converter.table import Coded, Match
 from masu.specs.dtypes import NUMPY_DTYPES
-from masu.specs.formats import MicrofloatSpec, WeightFormat
+from masu.specs.formats import FullPrecisionSpec, MicrofloatSpec, WeightFormat
 from masu.specs.formats.base import Planes
 from masu.specs.stream import Piece, PlannedTensor
 from masu.specs.tensors import ArraySpec, Matrix
@@ -110,6 +112,41 @@ class CodedMaking:
             assert isinstance(found.row.target, Coded)
             by_array.setdefault(found.row.target.array, []).append(found)
         return {suffix: Group(found, self.checkpoint) for suffix, found in by_array.items()}
+
+
+@dataclass(frozen=True)
+class DecodedMaking:
+    """The same matrix as plain numbers, one entry of its first axis (an expert) at a time."""
+
+    coded: CodedMaking
+
+    def problems(self) -> Iterator[str]:
+        return self.coded.problems()
+
+    def planned(self) -> PlannedTensor:
+        coded, spec = self.coded, ArraySpec(self.coded.dtype, self.coded.matrix.shape)
+        array = f"{coded.name}.weights"
+
+        def pieces() -> Iterator[tuple[str, Piece]]:
+            for entry in range(coded.matrix.shape[0]):
+                yield array, stored_values(planned.read(entry, entry + 1), coded.dtype, coded.name)
+
+        planned = replace(
+            coded.planned(),
+            format=FullPrecisionSpec(type="FullPrecisionSpec", layout=coded.matrix.layout),
+            arrays={array: spec},
+            pieces=pieces,
+        )
+        return planned
+
+    @property
+    def rounded(self) -> tuple[str, str] | None:
+        """4-bit floats times powers of two are values of all types with their range."""
+        return ("F32", "F16") if self.coded.dtype == "F16" else None
+
+    @property
+    def chunk_bytes(self) -> int:
+        return 12 * prod(self.coded.matrix.shape[1:])
 
 
 def _constant(weight_format: WeightFormat, suffix: str) -> float | None:

@@ -1,7 +1,7 @@
 """A checkpoint and a family become a planned package; no weight has been read yet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,7 +12,16 @@ from masu.converter.config import CARRIED_ELSEWHERE, ConfigAccount, read_config
 from masu.converter.config_dialects import SETTLED_ROPE
 from masu.converter.families import load_family
 from masu.converter.family import Family
+from masu.converter.making import Codes
 from masu.converter.multimodal import language_config, outer_entries
+from masu.converter.quantised import (
+    Quantisation,
+    config_entries,
+    find_quantisation,
+    presented,
+    without_quantisation,
+)
+from masu.converter.quantised.norms import with_whole_norms
 from masu.converter.table import READOUT, TOKEN_TABLE, match
 from masu.converter.tensor_plan import Placing, TensorPlan, plan_tensors
 from masu.converter.text_import import ImportedText, import_text
@@ -44,6 +53,7 @@ class ConversionPlan:
         ledger: what became of every source tensor, config key and text file.
         rounded: tensors that lose precision, with the source's type and the stored one.
         chunk_bytes: the most that converting one tensor holds in memory at a time.
+        stop_origins: the files that name each stop token.
     """
 
     name: str
@@ -55,16 +65,20 @@ class ConversionPlan:
     ledger: Ledger
     rounded: Mapping[str, tuple[str, str]]
     chunk_bytes: int
+    stop_origins: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def accept_config(raw: Mapping[str, Any], family: str | None, where: str) -> Family[Any]:
     """The family of a config.json, refused before any weight is fetched if there is none.
 
     Raises:
-        UnknownFamily, ConfigError: no such family; keys or values that it does not read.
+        UnknownFamily, ConfigError: no such family; keys or values that it does not read; a
+            quantisation that is not converted.
     """
     found = load_family(family or model_type(raw, where))
-    config, _ = read_config(found.config, language_config(found, raw, where), where)
+    find_quantisation(raw, where, family)
+    own = language_config(found, without_quantisation(raw), where)
+    config, _ = read_config(found.config, own, where)
     _network(found, config, where)
     return found
 
@@ -80,26 +94,53 @@ def model_type(raw: Mapping[str, Any], where: str) -> str:
 
 
 def plan_conversion(
-    checkpoint: Checkpoint, spec: ModelSpec, *, dtype: FloatDType, family: str | None = None
+    checkpoint: Checkpoint,
+    spec: ModelSpec,
+    *,
+    dtype: FloatDType,
+    family: str | None = None,
+    keep_codes: bool | None = None,
+    largest_group: int | None = None,
 ) -> ConversionPlan:
-    """Plan the package of a checkpoint. Raises a SourceError for everything that is wrong."""
-    where = checkpoint.name
-    name = family or model_type(checkpoint.config, where)
-    found = load_family(name)
+    """Plan the package of a checkpoint. Raises a SourceError for everything that is wrong.
+
+    Args:
+        keep_codes: whether matrices that are quantised already stay so, where a format holds
+            their codes; None: as the kind of source has it (GGUF is decoded, all others kept).
+        largest_group: larger groups of such matrices are cut, without loss, for engines that have
+            kernels only up to this size; None leaves them.
+    """
+    quantisation = find_quantisation(checkpoint.config, checkpoint.name, family)
+    shown = presented(checkpoint, quantisation)
+    codes = Codes(shown.keeps_codes if keep_codes is None else keep_codes, largest_group)
+    name = family or model_type(shown.config, shown.name)
+    planned = _plan(shown, spec, dtype, name, codes, quantisation)
+    keys = {**planned.ledger.config_keys, **config_entries(checkpoint.config)}
+    return replace(planned, ledger=planned.ledger.model_copy(update={"config_keys": keys}))
+
+
+def _plan(
+    checkpoint: Checkpoint,
+    spec: ModelSpec,
+    dtype: FloatDType,
+    name: str,
+    codes: Codes,
+    quantisation: Quantisation | None,
+) -> ConversionPlan:
+    where, found = checkpoint.name, load_family(name)
     raw = language_config(found, checkpoint.config, where)
     config, account = read_config(found.config, raw, where)
     table = found.weights(config)
     tie = _settle(found.tied(config), table, checkpoint)
     network = _with_tie(_network(found, config, where), tie)
-    classifies = isinstance(network, ClassifierConfig)
-    stops = {"eos_token_id": raw.get("eos_token_id")}
-    whole = replace(checkpoint, config={**stops, **checkpoint.config})
-    text = import_text(whole, spec, network.vocab_size, classifies=classifies)
+    if quantisation is not None and quantisation.has_whole_norms(name):
+        network = with_whole_norms(network)
+    text = _text(checkpoint, raw, spec, network)
     model = _model(network, text)
-    placing = _placing(tie, model.ROOT)
-    tensors = plan_tensors(table, checkpoint, dict(model.tensors()), dtype, placing)
+    entries, placing = dict(model.tensors()), _placing(tie, model.ROOT)
+    tensors = plan_tensors(table, checkpoint, entries, dtype, placing, codes)
     return ConversionPlan(
-        name=checkpoint.name,
+        name=where,
         family=name,
         config=model,
         dtype=dtype,
@@ -108,7 +149,17 @@ def plan_conversion(
         ledger=_ledger(found, checkpoint, account, tensors, text, tie),
         rounded=tensors.rounded,
         chunk_bytes=tensors.chunk_bytes,
+        stop_origins=text.stop_origins,
     )
+
+
+def _text(
+    checkpoint: Checkpoint, raw: Mapping[str, Any], spec: ModelSpec, network: NetworkConfig
+) -> ImportedText:
+    stops = {"eos_token_id": raw.get("eos_token_id")}
+    whole = replace(checkpoint, config={**stops, **checkpoint.config})
+    classifies = isinstance(network, ClassifierConfig)
+    return import_text(whole, spec, network.vocab_size, classifies=classifies)
 
 
 def _network(family: Family[Any], config: Any, where: str) -> NetworkConfig:
@@ -173,7 +224,12 @@ def _ledger(
     text: ImportedText,
     tie: Tie,
 ) -> Ledger:
-    notes = [*([tie.note] if tie.note else []), *_rounding_note(tensors), *text.notes]
+    notes = [
+        *([tie.note] if tie.note else []),
+        *tensors.notes,
+        *_rounding_note(tensors),
+        *text.notes,
+    ]
     notes += [
         f"stop token {token}: {' and '.join(origins)}"
         for token, origins in sorted(text.stop_origins.items())
@@ -187,9 +243,12 @@ def _ledger(
 
 
 def _rounding_note(tensors: TensorPlan) -> list[str]:
+    """Tensors stored as numbers; of those stored as codes, their own notes speak."""
+    coded = {tensor.name for tensor in tensors.stream if tensor.decoded is not None}
     kinds: dict[tuple[str, str], int] = {}
-    for kind in tensors.rounded.values():
-        kinds[kind] = kinds.get(kind, 0) + 1
+    for name, kind in tensors.rounded.items():
+        if name not in coded:
+            kinds[kind] = kinds.get(kind, 0) + 1
     return [
         f"{count} tensors are rounded once, from {source} to {stored}"
         for (source, stored), count in sorted(kinds.items())

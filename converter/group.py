@@ -91,7 +91,7 @@ class Group:
 
     def _of_one_stack(self, matches: Sequence[Match]) -> Entries:
         """The alternatives of one index, side by side: one entry, or one for each packed expert."""
-        tensors = [self._seen(found) for found in matches]
+        tensors = [self.seen(found) for found in matches]
         seen = list(zip(matches, tensors, strict=True))
         if not _target(matches[0]).packed:
             return [[Part(tensor, _rows(found, tensor.shape)) for found, tensor in seen]]
@@ -101,7 +101,7 @@ class Group:
         experts = [_packed_parts(found, tensor) for found, tensor in seen]
         return [list(expert) for expert in zip(*experts, strict=True)]
 
-    def _seen(self, found: Match) -> SourceTensor:
+    def seen(self, found: Match) -> SourceTensor:
         """The tensor of a match, as its table row sees it."""
         tensor, view = self.checkpoint.tensors[found.source], _target(found).view
         if not tensor.shape:

@@ -7,8 +7,9 @@ from typing import Protocol
 import numpy as np
 
 from masu.converter.checkpoint import Checkpoint
-from masu.converter.coded import CodedMaking
+from masu.converter.coded import CodedMaking, DecodedMaking
 from masu.converter.group import Group
+from masu.converter.kept import KeptMaking, is_kept
 from masu.converter.table import Coded, Match
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.formats import WeightFormat
@@ -39,13 +40,35 @@ class Making(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Codes:
+    """What becomes of the codes of matrices that are quantised already.
+
+    Attributes:
+        keep: they are stored as they are; otherwise matrices are decoded.
+        largest_group: groups that are larger are cut, without loss; None leaves them.
+    """
+
+    keep: bool = True
+    largest_group: int | None = None
+
+
 def making(
-    name: str, matches: Sequence[Match], checkpoint: Checkpoint, entry: Entry, dtype: str
+    name: str,
+    matches: Sequence[Match],
+    checkpoint: Checkpoint,
+    entry: Entry,
+    dtype: str,
+    codes: Codes,
 ) -> Making:
     """How the matched tensors make the tensor `name`; `dtype` is the model's own."""
     if isinstance(entry, Matrix) and any(isinstance(m.row.target, Coded) for m in matches):
-        return CodedMaking(name, matches, checkpoint, entry, dtype)
-    return PlainMaking(name, Group(matches, checkpoint), entry, dtype)
+        coded = CodedMaking(name, matches, checkpoint, entry, dtype)
+        return coded if codes.keep else DecodedMaking(coded)
+    group = Group(matches, checkpoint)
+    if isinstance(entry, Matrix) and codes.keep and is_kept(group):
+        return KeptMaking(name, group, entry, dtype, codes.largest_group)
+    return PlainMaking(name, group, entry, dtype)
 
 
 @dataclass(frozen=True)
@@ -87,6 +110,12 @@ class PlainMaking:
             if assembly.values is not None or not _holds(spec.dtype, source):
                 return source, spec.dtype
         return None
+
+    @property
+    def decoded_from(self) -> tuple[str, ...]:
+        """How those of its sources that are no plain numbers are encoded."""
+        labels = {part.tensor.decoded_from for part in self.group.assembly().parts}
+        return tuple(sorted(label for label in labels if label is not None))
 
     @property
     def chunk_bytes(self) -> int:

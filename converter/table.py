@@ -134,14 +134,25 @@ def second_half_first(shape: Shape) -> Rows:
     return ((half, shape[0]), (0, half))
 
 
-def times(factor: float) -> Callable[[np.ndarray], np.ndarray]:
+@dataclass(frozen=True)
+class Scaled:
+    """A change of values that a quantised matrix takes in its parameters, its codes untouched."""
+
+    factor: float = 1.0
+    divisor: float = 1.0
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        return values * np.float32(self.factor) / np.float32(self.divisor)
+
+
+def times(factor: float) -> Scaled:
     """Folds a multiplier into the weights, in float32; the writer rounds once."""
-    return lambda values: values * np.float32(factor)
+    return Scaled(factor=factor)
 
 
-def over(divisor: float) -> Callable[[np.ndarray], np.ndarray]:
+def over(divisor: float) -> Scaled:
     """Folds a divisor into the weights, in float32."""
-    return lambda values: values / np.float32(divisor)
+    return Scaled(divisor=divisor)
 
 
 def prefixed(table: Table, old: str, new: str) -> dict[str, str | Target | Unused]:

@@ -1,11 +1,13 @@
 """From matched tensors to the planned stream; everything that can be wrong is found here."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from masu.converter.checkpoint import Checkpoint
-from masu.converter.making import making
+from masu.converter.kept import KeptMaking
+from masu.converter.making import Codes, Making, PlainMaking, making
+from masu.converter.quantised.account import decoded_notes, kept_notes
 from masu.converter.table import Match, Table, Unused, match, wanted_sources
 from masu.specs.errors import TensorMismatch
 from masu.specs.manifest import LedgerEntry
@@ -21,6 +23,8 @@ class TensorPlan:
     """Engine tensors whose values lose precision: source type and stored type."""
     chunk_bytes: int
     """The most that any tensor holds in memory at a time while its values change."""
+    notes: tuple[str, ...]
+    """What became of matrices that were quantised already."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ def plan_tensors(
     entries: Mapping[str, Entry],
     dtype: str,
     placing: Placing,
+    codes: Codes,
 ) -> TensorPlan:
     """Plan exactly `entries` out of exactly the checkpoint, or say everything that is off.
 
@@ -61,17 +66,19 @@ def plan_tensors(
         table: the family's weight table; its engine names lack the root of `placing`.
         entries: what the config expects, by full engine name.
         dtype: the model's own element type in the package.
+        codes: what becomes of matrices that are quantised already; the scales of those that are
+            kept are read, to say how far they are rounded.
 
     Raises:
         TensorMismatch: missing, unexpected, ambiguous, mis-shaped or mis-typed tensors.
     """
     matches, problems = match(table, checkpoint.tensors)
-    groups, ledger = _grouped(matches, placing)
+    groups, ledger = _grouped(matches, checkpoint, placing)
     problems += _missing(table, entries, groups, placing)
     strays = groups.keys() - entries.keys()
     problems += [f"unmapped    {name}: not a tensor of this config" for name in strays]
     makings = {
-        name: making(name, groups[name], checkpoint, entry, dtype)
+        name: making(name, groups[name], checkpoint, entry, dtype, codes)
         for name, entry in entries.items()
         if name in groups
     }
@@ -80,24 +87,39 @@ def plan_tensors(
         raise _mismatch(checkpoint, problems)
     chunk = max((made.chunk_bytes for made in makings.values()), default=0)
     rounded = {name: types for name, made in makings.items() if (types := made.rounded)}
-    return TensorPlan(tuple(made.planned() for made in makings.values()), ledger, rounded, chunk)
+    stream = tuple(made.planned() for made in makings.values())
+    return TensorPlan(stream, ledger, rounded, chunk, _notes(makings.values(), dtype))
+
+
+def _notes(makings: Collection[Making], dtype: str) -> tuple[str, ...]:
+    kept = [made for made in makings if isinstance(made, KeptMaking)]
+    plain = [made.decoded_from for made in makings if isinstance(made, PlainMaking)]
+    return (*kept_notes(kept), *decoded_notes(filter(None, plain), dtype))
 
 
 def _grouped(
-    matches: list[Match], placing: Placing
+    matches: list[Match], checkpoint: Checkpoint, placing: Placing
 ) -> tuple[dict[str, list[Match]], dict[str, LedgerEntry]]:
     """Matches by the engine tensor they make, and the ledger entry of every source tensor."""
     groups: dict[str, list[Match]] = defaultdict(list)
     ledger: dict[str, LedgerEntry] = {}
     for found in matches:
-        unused = _unused(found, placing.dropped)
-        if unused is not None:
-            ledger[found.source] = unused
-            continue
-        name = placing.name(found.name)
-        groups[name].append(found)
-        ledger[found.source] = LedgerEntry(status="used", into=(name,), reason=None)
+        entry = _unused(found, placing.dropped)
+        if entry is None:
+            name = placing.name(found.name)
+            groups[name].append(found)
+            entry = LedgerEntry(status="used", into=(name,), reason=None)
+        for stored in checkpoint.parts.get(found.source, (found.source,)):
+            ledger[stored] = _joined(ledger.get(stored), entry)
     return groups, ledger
+
+
+def _joined(first: LedgerEntry | None, other: LedgerEntry) -> LedgerEntry:
+    """What became of a stored tensor of which several are made: experts that are stacked."""
+    if first is None or first.status != "used":
+        return other
+    into = dict.fromkeys((*first.into, *other.into))
+    return first if other.status != "used" else first.model_copy(update={"into": tuple(into)})
 
 
 def _unused(found: Match, dropped: Mapping[str, str]) -> LedgerEntry | None:

@@ -16,6 +16,7 @@ from masu.specs.generation import NO_GENERATION_DEFAULTS, GenerationConfig
 from masu.specs.jsonfile import read_json
 from masu.specs.manifest import LedgerEntry
 from masu.specs.models import ModelSpec
+from masu.specs.text.pattern_bounds import check_tokenizer_patterns
 from masu.specs.text.stops import StopSet
 from masu.specs.text.template import ChatTemplate
 
@@ -142,6 +143,7 @@ def _load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
             hint="save the tokenizer in its fast form: "
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)",
         )
+    check_tokenizer_patterns(data, checkpoint.where("tokenizer.json"))
     try:
         tokenizer = Tokenizer.from_buffer(data)
     except Exception as error:  # the library raises bare Exception for every malformed file

@@ -56,7 +56,11 @@ after the `model_type` of a checkpoint's config.json. All of them run in masu's 
 QUANTISED = """\
 ## Quantised sources
 
-- GGUF files of the architectures {architectures}: decoded to the package's type.
+Any family may come quantised; [quantised.md](quantised.md) lists the methods and what becomes of
+each.
+
+- GGUF files of the architectures {architectures}: decoded to the package's type; `--recipe keep`
+  keeps the codes of Q4_0, Q4_1 and Q8_0.
 - `gpt_oss` with MXFP4 experts: the blocks are kept as they are."""
 
 LIMITS = """\
@@ -68,6 +72,8 @@ LIMITS = """\
 | Muse Glimmer with `attention_bias` | queries, keys and values would have biases and the gate none; the fused projection has one vector for all |
 | attention in both directions in Gemma (`use_bidirectional_attention`) | a decoder's cache cannot look ahead |
 | text-to-speech (Fish Audio s1-mini) | neither the package format's engines nor masu's runtime have its blocks; `masu convert` ends with exit status 2 |
+| MLX's Llamba (Llamba-1B-4bit-mlx) | its mixers and MLPs are alternate layers under names of their own, and its config.json lies in another repository |
+| MLX's Falcon-H1 | mlx-lm folds its multipliers into the weights before it quantises them |
 | vision and audio towers | packages are text only: the ledger names every tensor that is left out |"""  # noqa: E501
 
 

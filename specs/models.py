@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files as package_files
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from masu.specs.codec import ReasoningConfig
 from masu.specs.generation import GenerationConfig
@@ -86,6 +86,12 @@ class ModelSpec(BaseModel):
         if self.output_parser is None:
             return self.output_parser_regex
         return OUTPUT_PARSERS[self.output_parser]
+
+    @property
+    def overrides(self) -> dict[str, JsonValue]:
+        """The fields that shape a package, where they are not at their defaults, as JSON."""
+        told = {"repo", "model_type", "vendor", "family", "name", "size", "unsupported"}
+        return self.model_dump(mode="json", exclude_defaults=True, exclude=told)
 
     @model_validator(mode="after")
     def _has_one_usable_parser(self) -> Self:

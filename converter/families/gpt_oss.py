@@ -6,10 +6,9 @@ float32, rounded once, and into the bounds of the clip.
 """
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
 from masu.converter.checkpoint import SourceTensor
@@ -37,15 +36,6 @@ DEFAULT_ROPE = {
 }
 
 
-class Quantization(BaseModel):
-    """Which tensors are quantised, their own types say; this says how."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    quant_method: Literal["mxfp4"]
-    modules_to_not_convert: tuple[str, ...] | None = None
-
-
 class Config(SiluConfig):
     RENAMED: ClassVar = {
         "num_experts": "num_local_experts",
@@ -62,7 +52,6 @@ class Config(SiluConfig):
     num_experts_per_tok: int = 4
     swiglu_alpha: float = 1.702
     swiglu_limit: float = 7.0
-    quantization_config: Quantization | None = None
 
 
 def expert(config: Config) -> DenseMLPConfig:

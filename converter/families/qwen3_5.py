@@ -5,6 +5,9 @@ from masu.converter.families.qwen3_5_text import HybridConfig
 from masu.converter.family import Family
 from masu.converter.table import READOUT, Table, Unused, prefixed
 
+TOWER = Unused("the vision tower; the package is text only", left_out=True)
+"""Under MLX's name for it, too."""
+
 
 def with_tower(text: Table) -> Table:
     """The text model's table, for a checkpoint of the whole."""
@@ -13,7 +16,8 @@ def with_tower(text: Table) -> Table:
         **prefixed(text, "", "language_model."),
         "lm_head.weight": READOUT,
         "mtp.*": text["mtp.*"],
-        "*visual.*": Unused("the vision tower; the package is text only", left_out=True),
+        "*visual.*": TOWER,
+        "vision_tower.*": TOWER,
     }
 
 

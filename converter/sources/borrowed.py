@@ -92,6 +92,10 @@ def fetch_texts(
     return borrowed
 
 
+OWN = "of the checkpoint"
+"""Before the name of a file that another one replaces; a folder's own name is in no manifest."""
+
+
 def with_texts(checkpoint: Checkpoint, borrowed: list[BorrowedText]) -> Checkpoint:
     """The checkpoint with these in place of its own; its identity gets their hashes."""
     inert = dict(checkpoint.inert_files)
@@ -100,7 +104,7 @@ def with_texts(checkpoint: Checkpoint, borrowed: list[BorrowedText]) -> Checkpoi
         if text.own_path is not None:
             inert.pop(text.own_path, None)
         if replaced and text.own_path != text.name:
-            inert[f"{checkpoint.name}: {text.name}"] = f"superseded by {text.origin}"
+            inert[f"{OWN}: {text.name}"] = f"superseded by {text.origin}"
     hashes = {text.origin: hashlib.sha256(text.data).hexdigest() for text in borrowed}
     identity = checkpoint.identity
     return replace(

@@ -11,10 +11,9 @@ from masu.converter.sources.inert_files import why_inert
 from masu.converter.sources.listing import Listing, list_folder, printable_name
 from masu.converter.sources.shards import open_shards, source_tensors
 from masu.converter.sources.weight_files import INDEX, MAX_INDEX, WeightFiles, find_weight_files
-from masu.specs.container import Container
-from masu.specs.container_header import METADATA
 from masu.specs.errors import ConfigError, SourceError, SourceNotFound
 from masu.specs.jsonfile import read_json
+from masu.specs.regular_file import read_regular
 
 CONFIG = "config.json"
 TEXTS = (
@@ -51,6 +50,8 @@ def read_checkpoint(path: Path, listing: Listing, *, name: str, where: str) -> C
     """The checkpoint in a folder of which `listing` says what belongs to it.
 
     Its identity has the hashes of its small files; every tensor is hashed when it is converted.
+    Neither the folder's name is part of it, nor how its weights are split over files, nor what
+    those files and the index say about themselves: the same weights give the same package.
 
     Args:
         listing: may name files that are not there, as long as none of them is needed.
@@ -70,12 +71,11 @@ def read_checkpoint(path: Path, listing: Listing, *, name: str, where: str) -> C
         texts=texts,
         identity={
             "kind": "folder",
-            "name": name,
+            "name": None,
             "revision": None,
             "files": _hashes({CONFIG: config, **texts}),
         },
         inert_files=_inert_files(listing, weights),
-        inert_keys=_inert_keys(weights, shards),
     )
 
 
@@ -127,14 +127,7 @@ def read_small(path: Path) -> bytes:
     Raises:
         SourceError: larger, unreadable, or a stand-in that Git LFS left.
     """
-    limit = size_limit(path.name)
-    try:
-        with path.open("rb") as file:
-            data = file.read(limit + 1)
-    except OSError as cause:
-        raise SourceError(f"{path} cannot be read: {cause.strerror}") from cause
-    if len(data) > limit:
-        raise SourceError(f"{path} has more than the {limit:,} bytes that are read of such a file")
+    data = read_regular(path, size_limit(path.name), error=SourceError)
     if data.startswith(_LFS_POINTER):
         raise SourceError(
             f"{path} is a Git LFS pointer, not the file itself",
@@ -176,10 +169,3 @@ def _inert_files(listing: Listing, weights: WeightFiles) -> dict[str, str]:
     reasons = {name: why_inert(name, listing.files) for name in names}
     unreadable = {n: why for n, why in listing.unreadable.items() if n not in used}
     return dict(sorted((reasons | unreadable).items()))
-
-
-def _inert_keys(weights: WeightFiles, shards: Mapping[str, Container]) -> dict[str, str]:
-    """What index and weight files say about themselves."""
-    keys = {f"{INDEX}: {key}" for key in weights.other_keys}
-    keys |= {f"{METADATA}: {key}" for shard in shards.values() for key in shard.metadata}
-    return dict.fromkeys(sorted(keys), "describes the file, not the model")

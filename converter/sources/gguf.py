@@ -28,7 +28,8 @@ GENERAL, SAMPLING, SPLIT = "general.", "general.sampling.", "split."
 def open_gguf(path: Path) -> Checkpoint:
     """Open a GGUF file of one of the `ARCHITECTURES`; reads its header only.
 
-    Quantised tensors are decoded to float32 as they are read, a few rows at a time. What
+    Quantised tensors are decoded to float32 as they are read, a few rows at a time; those of
+    Q4_0, Q4_1 and Q8_0 can also be asked for their codes (`converter/quantised/gguf.py`). What
     llama.cpp changed when it wrote the file is undone: the order of Llama's query and key rows,
     and the 1 added to Gemma's norms.
 
@@ -59,7 +60,8 @@ def open_gguf(path: Path) -> Checkpoint:
         tensors=source_tensors(file, rows, config),
         texts=_texts(vocabulary, keys.context_length, sampling),
         # Every tensor is hashed when it is converted; this is the rest of the file.
-        identity=_identity(where, {f"{where}: header": file.header_sha256}),
+        identity=_identity({"header": file.header_sha256}),
+        keeps_codes=False,
         inert_keys={**others, **split_inert, **model_inert, **text_inert, **sampling_inert},
     )
 
@@ -72,8 +74,8 @@ def _texts(vocabulary: Vocabulary, context_length: int, sampling: SamplingKeys) 
     }
 
 
-def _identity(name: str, hashes: Mapping[str, str]) -> dict[str, Any]:
-    return {"kind": "gguf", "name": name, "revision": None, "files": hashes}
+def _identity(hashes: Mapping[str, str]) -> dict[str, Any]:
+    return {"kind": "gguf", "name": None, "revision": None, "files": hashes}
 
 
 def _architecture(name: str, where: str) -> Architecture:

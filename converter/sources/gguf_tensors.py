@@ -8,6 +8,7 @@ import gguf
 import numpy as np
 
 from masu.converter.checkpoint import SourceTensor
+from masu.converter.quantised.gguf import with_codes
 from masu.converter.sources.gguf_header import GGUFFile
 from masu.converter.sources.gguf_names import Interleaved, PlusOne, ReadByConfig, Row
 from masu.converter.sources.gguf_table import GGUFTensor
@@ -76,17 +77,22 @@ def _source_tensor(
     def values(start: int, stop: int) -> np.ndarray:
         return read_values(path, tensor, start, stop)
 
+    def blocks(start: int, stop: int) -> np.ndarray:
+        return _blocks(path, tensor, start, stop)
+
     stored = FileRange(path, tensor.offset, tensor.length)
     name, dtype, read, raw = str(row), tensor.plain or "F32", values, None
+    order = None
     match row:
         case Interleaved():
-            name, read = row.name, _head_by_head(values, tensor.shape[0] // config[row.heads])
+            order = tensor.shape[0] // config[row.heads]
+            name, read = row.name, _head_by_head(values, order)
         case PlusOne():
             # In float32 whatever the file has: the sum of a norm and 1 was taken in float32.
             name, dtype, read = row.name, "F32", _minus_one(values)
         case _ if tensor.plain:
             raw = stored
-    return SourceTensor(
+    source = SourceTensor(
         name=name,
         dtype=dtype,
         shape=tensor.shape,
@@ -96,6 +102,19 @@ def _source_tensor(
         raw=raw,
         decoded_from=None if tensor.plain else tensor.kind.name,
     )
+    if isinstance(row, PlusOne):
+        return source
+    rows = blocks if order is None else _head_by_head(blocks, order)
+    return with_codes(source, tensor.kind.name, rows)
+
+
+def _blocks(path: Path, tensor: GGUFTensor, start: int, stop: int) -> np.ndarray:
+    """The encoded bytes of rows `start..stop`, U8 `[rows, bytes]`; raises as `read_values`."""
+    if not 0 <= start <= stop <= tensor.shape[0]:
+        raise IndexError(f"{tensor.name} has {tensor.shape[0]} rows, asked for {start}..{stop}")
+    step = tensor.length // tensor.shape[0]
+    data = _read(path, tensor.offset + start * step, (stop - start) * step, tensor.name)
+    return data.reshape(stop - start, step)
 
 
 def _head_by_head(

@@ -59,7 +59,7 @@ def open_hub(
     snapshot = pin_here(repo, revision or "main")
     borrow = partial(fetch_texts, files, pin_here)
     checkpoint = _fetch(snapshot, accept or (lambda config: None), borrow, say)
-    pinned = {"kind": "hub", "revision": snapshot.commit}
+    pinned = {"kind": "hub", "name": repo, "revision": snapshot.commit}
     return replace(checkpoint, identity={**checkpoint.identity, **pinned})
 
 

@@ -12,6 +12,7 @@ from masu.converter.sources.listing import Listing, list_paths
 from masu.specs.errors import SourceError, SourceNotFound
 
 if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoFile
     from huggingface_hub.utils import tqdm
 
 # git-check-ref-format(1), as far as a name could lead out of the cache's folder of refs
@@ -54,6 +55,7 @@ class HubSnapshot:
     Attributes:
         revision: what the commit was resolved from, for messages.
         commit: its full hash.
+        local_dir: where files go instead of the cache.
     """
 
     repo: str
@@ -62,6 +64,7 @@ class HubSnapshot:
     offline: bool
     cache_dir: Path | None
     endpoint: str | None
+    local_dir: Path | None = None
 
     def fetch(self, names: Collection[str], *, progress: bool = False) -> Path:
         """Bring files into the cache, those that the commit has; the folder where they lie.
@@ -76,12 +79,24 @@ class HubSnapshot:
                 self.repo,
                 revision=self.commit,
                 cache_dir=self.cache_dir,
+                local_dir=self.local_dir,
                 endpoint=self.endpoint,
                 local_files_only=self.offline,
                 allow_patterns=[glob.escape(name) for name in names],
                 tqdm_class=_bar(progress),
             )
         return Path(folder)
+
+    def tree(self) -> "list[RepoFile]":
+        """Every file of the commit, with its size and hash, as the Hub lists them now."""
+        from huggingface_hub import HfApi
+        from huggingface_hub.hf_api import RepoFile
+
+        with hub_errors(self.repo, self.revision, offline=self.offline):
+            listed = HfApi(self.endpoint).list_repo_tree(
+                self.repo, recursive=True, revision=self.commit
+            )
+            return [entry for entry in listed if isinstance(entry, RepoFile)]
 
     def listing(self) -> Listing:
         """What the commit holds."""

@@ -26,7 +26,8 @@ class Listing:
 def list_folder(path: Path) -> Listing:
     """The listing of a local folder.
 
-    A Hub cache's links into its blobs count as the files that they lead to.
+    A Hub cache's links into its blobs count as the files that they lead to, and so do links to
+    other files of the folder. A link that leads elsewhere is not followed.
 
     Raises:
         SourceNotFound: there is no such folder.
@@ -36,7 +37,7 @@ def list_folder(path: Path) -> Listing:
         if not path.is_dir():
             kind = "is a file, not a folder" if path.exists() else "does not exist"
             raise SourceNotFound(f"{path} {kind}")
-        return _list(list(path.iterdir()))
+        return _list(list(path.iterdir()), path.resolve())
     except OSError as cause:
         raise SourceError(f"{path} cannot be listed: {cause.strerror}") from cause
 
@@ -55,9 +56,9 @@ def printable_name(entry: Path) -> str:
     return os.fsencode(entry.name).decode("utf-8", "backslashreplace")
 
 
-def _list(entries: list[Path]) -> Listing:
+def _list(entries: list[Path], folder: Path) -> Listing:
     folders = [entry for entry in entries if entry.is_dir()]
-    files = [entry for entry in entries if entry.is_file()]
+    files = [entry for entry in entries if entry.is_file() and _stays_inside(entry, folder)]
     others = set(entries) - {*folders, *files}
     return Listing(
         files=frozenset(map(printable_name, files)),
@@ -66,7 +67,18 @@ def _list(entries: list[Path]) -> Listing:
     )
 
 
+def _stays_inside(entry: Path, folder: Path) -> bool:
+    """Whether a file lies in the folder, or among the blobs of the cache whose snapshot that is."""
+    if not entry.is_symlink():
+        return True
+    place = entry.resolve().parent
+    is_snapshot = folder.parent.name == "snapshots"
+    return place == folder or (is_snapshot and place == folder.parent.parent / "blobs")
+
+
 def _why_unreadable(entry: Path) -> str:
+    if entry.is_symlink() and entry.exists():
+        return f"a link that leads out of the folder, to {entry.resolve()}: copy the file here"
     if entry.is_symlink():
         return f"missing: it is a link to {entry.readlink().name}, which is not there"
     return "not a regular file"

@@ -29,13 +29,11 @@ class WeightFiles:
         files: names of the safetensors files.
         placed: shard of each tensor by the index; None without an index.
         problems: shards that are missing, or there but not in the index.
-        other_keys: what else the index holds beside its map.
     """
 
     files: tuple[str, ...]
     placed: Mapping[str, str] | None = None
     problems: tuple[str, ...] = ()
-    other_keys: tuple[str, ...] = ()
 
 
 def find_weight_files(
@@ -79,7 +77,7 @@ def _named_by_index(names: Collection[str], data: bytes, where: str) -> WeightFi
     placed = _weight_map(index, f"{where}/{INDEX}")
     shards = tuple(sorted(set(placed.values())))
     problems = (*_missing(shards, names, placed), *_strays(shards, names))
-    return WeightFiles(shards, placed, problems, tuple(index.keys() - {"weight_map"}))
+    return WeightFiles(shards, placed, problems)
 
 
 def _weight_map(index: Any, where: str) -> dict[str, str]:

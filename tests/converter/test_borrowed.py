@@ -16,7 +16,7 @@ from tiny_checkpoints import single
 from masu.converter.checkpoint import SYSTEM_PROMPT, Checkpoint
 from masu.converter.convert import ConversionPlan, plan_conversion
 from masu.converter.provenance import manifest_source
-from masu.converter.sources.borrowed import BORROWABLE, parse_files
+from masu.converter.sources.borrowed import BORROWABLE, OWN, parse_files
 from masu.converter.sources.folder import open_folder
 from masu.converter.sources.resolve import open_source, resolve
 from masu.specs.errors import SourceError, SourceNotFound, TextError
@@ -52,7 +52,7 @@ def test_a_file_of_another_repository_replaces_the_checkpoints(hub: HubServer, o
     origin = f"{OTHER}@{other}: {TOKENIZER}"
     assert checkpoint.texts == {TOKENIZER: TEXTS[TOKENIZER], SETTINGS: single()[SETTINGS]}
     assert checkpoint.text_origins == {TOKENIZER: origin}
-    assert checkpoint.inert_files == {f"{REPO}: {TOKENIZER}": f"superseded by {origin}"}
+    assert checkpoint.inert_files == {f"{OWN}: {TOKENIZER}": f"superseded by {origin}"}
     source = manifest_source(checkpoint)
     assert (source.name, source.revision) == (REPO, own)
     assert source.files[origin] == sha256(TEXTS[TOKENIZER])
@@ -135,7 +135,7 @@ def test_a_folder_borrows_as_well(hub: HubServer, open_: Open, tmp_path: Path) -
     folder = copy_golden("llama", tmp_path / "hf")
     checkpoint = open_({TOKENIZER: OTHER}, str(folder))
     assert checkpoint.texts[TOKENIZER] == TEXTS[TOKENIZER]
-    assert f"hf: {TOKENIZER}" in checkpoint.inert_files
+    assert f"{OWN}: {TOKENIZER}" in checkpoint.inert_files
     assert manifest_source(checkpoint).kind == "folder"
 
 

@@ -1,6 +1,7 @@
 """The registry: every entry is usable, complete, and what lalamo 0.17.0 has under that name."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -39,25 +40,28 @@ MASU_ONLY = {
 }
 LALAMO = {
     "dual_ar": 1,
-    "gemma3": 2,
-    "gemma3_text": 3,
+    "gemma3": 6,
+    "gemma3_text": 5,
     "gemma4": 4,
     "gpt_oss": 1,
     "granite": 4,
-    "lfm2": 7,
-    "llama": 6,
-    "llamba": 1,
+    "lfm2": 19,
+    "llama": 11,
+    "llamba": 2,
     "mistral": 2,
     "modernbert": 2,
     "muse_glimmer": 1,
     "phi3": 1,
     "qwen2": 7,
-    "qwen3": 9,
-    "qwen3_5": 7,
+    "qwen3": 22,
+    "qwen3_5": 17,
     "qwen3_5_moe": 2,
-    "smollm3": 1,
+    "smollm3": 3,
 }
-"""How many checkpoints of each family lalamo 0.17.0 names, MLX conversions aside."""
+"""How many checkpoints of each family lalamo 0.17.0 names: 110 in all."""
+
+QUANTISED = re.compile(r"(.*?)-(MLX-)?[48]bit(-mlx)?")
+"""Names of checkpoints that MLX quantised, after the model that they were made of."""
 
 # (parser, end of thinking, template variable, default effort); every other entry has none of them
 THINKING = ("think", "\n</think>", "enable_thinking", "medium")
@@ -101,11 +105,18 @@ GENERATION = {
     "Qwen3.5-0.8B": {**REPEATS, "temperature": 0.8, "repetition_penalty": 1.15},
     "Qwen3.5-2B": {**REPEATS, "repetition_penalty": 1.15},
     "Qwen3.5-4B": {**REPEATS, "repetition_penalty": 1.1},
+    "Qwen3.5-2B-MLX-4bit": {**REPEATS, "temperature": 0.8, "repetition_penalty": 1.15},
     "Qwen3.6-35B-A3B": {"presence_penalty": 1.5},
 }
 TOKENIZER_OF = {"Llamba-1B": "meta-llama/Llama-3.2-1B-Instruct"}
 DEFAULTS_OF = {f"Qwen3.5-{size}": "Qwen/Qwen3.5-27B" for size in ("0.8B", "2B", "4B", "9B")}
 ROLES = {"FunctionGemma-270M-IT": ("developer", "user"), "Reka-Flash-3.1": ("system", "human")}
+
+
+def plain_name(model: ModelSpec) -> str:
+    """The name of the checkpoint that this one was quantised from, or its own."""
+    quantised = QUANTISED.fullmatch(model.name)
+    return model.name if quantised is None else quantised[1]
 
 
 def faults(model: ModelSpec) -> list[str]:
@@ -192,21 +203,23 @@ def test_all_models_of_lalamo_in_families_of_masu_are_here() -> None:
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_settings_are_those_of_lalamo(model: ModelSpec) -> None:
-    reasoning = model.reasoning
+    reasoning, name = model.reasoning, plain_name(model)
     found = (
         model.output_parser,
         model.end_of_thinking_tag,
         reasoning and reasoning.field_name,
         reasoning and reasoning.default_reasoning_effort,
     )
-    assert found == REASONING.get(model.name, (None, None, None, None))
+    assert found == REASONING.get(name, (None, None, None, None))
     assert (model.system_role, model.user_role) == ROLES.get(model.name, ("system", "user"))
     assert model.assistant_role == "assistant"
     if reasoning is not None:  # the order too, as it is written into config.json
         values = list(reasoning.reasoning_effort_to_field_value.items())
         named = [(effort, effort) for effort in EFFORTS.get(model.name, ())]
         assert values == (named or [("medium", True), ("no_reasoning", False)])
-    assert model.generation.model_dump(exclude_none=True) == GENERATION.get(model.name, {})
+    assert model.generation.model_dump(exclude_none=True) == GENERATION.get(
+        model.name, GENERATION.get(name, {})
+    )
 
 
 def test_files_of_other_repositories_are_those_of_lalamo() -> None:
@@ -217,7 +230,22 @@ def test_files_of_other_repositories_are_those_of_lalamo() -> None:
     }
     found = {model.name: dict(model.files) for model in MODELS if model.files}
     found.pop("Devstral-Small-2505")  # below
+    found = {name: files for name, files in found.items() if not QUANTISED.fullmatch(name)}
     assert found == expected
+
+
+def test_quantised_checkpoints_have_the_texts_of_their_models() -> None:
+    tokenizer, defaults = ("tokenizer.json", "tokenizer_config.json"), "generation_config.json"
+    for model in MODELS:
+        if QUANTISED.fullmatch(model.name) and model.family not in ("LFM2", "LFM2.5", "Llamba"):
+            base = find_model(plain_name(model))
+            assert base is not None
+            qwen = model.family.startswith("Qwen3")
+            expected = dict.fromkeys(tokenizer, base.repo) if qwen else {}
+            if model.family == "SmolLM3":
+                expected["chat_template.jinja"] = base.repo
+            last = "Qwen/Qwen3.5-27B" if model.family == "Qwen3.5" else base.repo
+            assert dict(model.files) == {**expected, defaults: last}
 
 
 def test_base_models_have_the_template_that_only_joins() -> None:
@@ -226,8 +254,9 @@ def test_base_models_have_the_template_that_only_joins() -> None:
 
 
 def test_text_to_speech_is_known_and_refused() -> None:
-    [model] = [model for model in MODELS if model.unsupported]
-    assert model.name == "s1-mini"
+    unsupported = {model.name: model for model in MODELS if model.unsupported}
+    assert unsupported.keys() == {"s1-mini", "Llamba-1B-4bit-mlx"}
+    model = unsupported["s1-mini"]
     for name in (model.name, model.repo):
         with pytest.raises(SourceError, match="s1-mini cannot be converted: text to speech"):
             plan(name)
