@@ -21,6 +21,7 @@ from masu.specs.blocks.activation import GELU, Activation, SiLU, SquaredReLU
 from masu.specs.blocks.dense_mlp import Clipping
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.dtypes import FLOAT_DTYPES, NUMPY_DTYPES
+from masu.specs.errors import RequestError
 from masu.specs.tensors import Shape
 
 Array: TypeAlias = Any
@@ -44,15 +45,29 @@ class Backend:
         name: that of its file.
         dtypes: the activations it computes in.
         xp: the array namespace (numpy, jax.numpy ...).
+        reads_in_place: `hold` wants matrices where they are stored, and copies none.
     """
 
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]]
+    reads_in_place: ClassVar[bool] = False
     xp: Any
 
     def default_dtype(self, stored: str) -> str:
         """Activations for a package whose parameters have this type (the file's name for it)."""
         return next(name for name, in_file in FLOAT_DTYPES.items() if in_file == stored)
+
+    def devices(self) -> tuple[str, ...]:
+        """What it computes on here."""
+        return ("cpu",)
+
+    def set_threads(self, count: int) -> None:
+        """Share the work of the backend's own kernels among so many threads of this process.
+
+        Raises:
+            RequestError: there are none, or `count` is not positive.
+        """
+        raise RequestError(f"backend {self.name!r} leaves the number of threads to its library")
 
     # Arrays: how they come in, go out, are kept, and how a function over them is compiled.
 
@@ -226,6 +241,10 @@ class Backend:
         values = self.clip(self.wide(values), up_clipping).astype(x.dtype)
         gates = self.activate(self.clip(self.wide(gates), gate_clipping), activation)
         return self.linear(values * gates.astype(x.dtype), down, down_biases)
+
+    def largest(self, values: Array, count: int) -> Array:
+        """Where the largest values of each row stand, `[rows, count]`; of equals the first wins."""
+        return self.xp.argsort(-values, axis=-1, stable=True)[:, :count]
 
     def total(self, term: Callable[[Array], Array], count: int, start: Array) -> Array:
         """`start + term(0) + term(1) + ...`, `count` terms, one after the other."""

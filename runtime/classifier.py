@@ -13,6 +13,7 @@ from masu.specs.model import ClassifierModelConfig
 from masu.specs.package import TOKENIZER, Package
 from masu.specs.text.chat_codec import ChatCodec
 from masu.specs.text.tokenizer import PackageTokenizer
+from masu.specs.text.vectors import check_vectors
 
 
 def load(path: str | Path, dtype: str | None = None, backend: str | None = None) -> "Classifier":
@@ -44,6 +45,7 @@ class Classifier:
     Raises:
         RequestError: the package is no classifier.
         TextError: its tokenizer cannot be read.
+        IntegrityError: it makes something else of text than when it was converted.
     """
 
     def __init__(self, encoder: Encoder, package: Package) -> None:
@@ -53,6 +55,7 @@ class Classifier:
         self.encoder = encoder
         self.package = package
         self.tokenizer = PackageTokenizer.open(package.path / TOKENIZER)
+        check_vectors(package, self.tokenizer)
         network = self._config.classifier_config
         default = tuple(f"class_{index}" for index in range(network.num_labels))
         self.labels = network.output_labels or default

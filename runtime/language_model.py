@@ -17,6 +17,7 @@ from masu.specs.model import LanguageModelConfig
 from masu.specs.package import TOKENIZER, Package
 from masu.specs.text.chat_codec import ChatCodec, Message, Tool
 from masu.specs.text.tokenizer import PackageTokenizer
+from masu.specs.text.vectors import check_vectors
 
 
 def load(path: str | Path, dtype: str | None = None, backend: str | None = None) -> "LanguageModel":
@@ -48,6 +49,7 @@ class LanguageModel:
     Raises:
         RequestError: the package is no language model.
         TextError: its tokenizer cannot be read.
+        IntegrityError: it makes something else of text than when it was converted.
     """
 
     def __init__(self, decoder: Decoder, package: Package) -> None:
@@ -57,6 +59,7 @@ class LanguageModel:
         self.decoder = decoder
         self.package = package
         self.tokenizer = PackageTokenizer.open(package.path / TOKENIZER)
+        check_vectors(package, self.tokenizer)
         self.sampling = Sampling.of_package(self._config.generation_config)
         self.stop_ids = self._config.generation_config.stop_token_ids
 

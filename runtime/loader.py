@@ -4,7 +4,7 @@ Blocks ask by name and shape, of their own account: what they expect is not take
 package's table of tensors, so that the two are checked against each other at every load.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -72,13 +72,15 @@ class Loader:
         backend: Backend,
         dtype: np.dtype,
         *,
+        on_matrix: Callable[[str, Weight], None] | None = None,
         prefix: str = "",
         account: _Account | None = None,
     ) -> None:
-        """`prefix` and `account` are for `under`."""
+        """`on_matrix` is told of every matrix, by its path; the last two are for `under`."""
         self._source = source
         self._backend = backend
         self._dtype = dtype
+        self._on_matrix = on_matrix
         self._prefix = prefix
         self._account = account or _Account(source.tensors(), source.formats)
 
@@ -86,7 +88,12 @@ class Loader:
         """The same loader, one level down."""
         prefix = f"{self._prefix}{name}."
         return Loader(
-            self._source, self._backend, self._dtype, prefix=prefix, account=self._account
+            self._source,
+            self._backend,
+            self._dtype,
+            on_matrix=self._on_matrix,
+            prefix=prefix,
+            account=self._account,
         )
 
     def matrix(
@@ -115,14 +122,27 @@ class Loader:
             self._complain(f"{path}: {problem}")
             return _nothing(shape, layout)
         expected = weight_format.arrays(shape, self._source.dtype, self._source.planes)
-        arrays = {suffix: self._read(f"{path}.{suffix}", spec) for suffix, spec in expected.items()}
+        read = self._reader()
+        arrays = {
+            suffix: self._read(f"{path}.{suffix}", spec, read) for suffix, spec in expected.items()
+        }
         weight = Weight(weight_format, arrays, shape, self._source.planes)
-        return weight if self._account.problems else self._backend.hold(weight, self._dtype)
+        if self._account.problems:
+            return weight
+        held = self._backend.hold(weight, self._dtype)
+        if self._on_matrix is not None:
+            self._on_matrix(path, held)
+        return held
+
+    def _reader(self) -> Callable[[str], np.ndarray]:
+        """How matrices are read: in the mapped file, for a backend that uses them as stored."""
+        in_place = getattr(self._source, "view", None) if self._backend.reads_in_place else None
+        return in_place or self._source.read
 
     def vector(self, name: str, shape: Shape, dtype: str | None = None) -> Array:
         """A tensor stored under its own name, widened; `dtype` None means the model's."""
         spec = ArraySpec(dtype or self._source.dtype, shape)
-        values = self._read(self._prefix + name, spec)
+        values = self._read(self._prefix + name, spec, self._source.read)
         return self._backend.array(values.astype(wide_dtype(self._dtype)))
 
     def check(self) -> None:
@@ -148,14 +168,16 @@ class Loader:
             message = "model.safetensors is not what the blocks of config.json ask for"
             raise TensorError(message, problems=problems)
 
-    def _read(self, name: str, expected: ArraySpec) -> np.ndarray:
+    def _read(
+        self, name: str, expected: ArraySpec, read: Callable[[str], np.ndarray]
+    ) -> np.ndarray:
         self._account.read.add(name)
         found = self._account.stored.get(name)
         if found != expected:
             self._complain(f"{name}: {expected} expected, found {found or 'no such tensor'}")
         if self._account.problems:
             return np.broadcast_to(np.float32(0), expected.shape)
-        values = self._source.read(name)
+        values = read(name)
         actual = ArraySpec(dtype_name(values.dtype), values.shape)
         if actual != expected:
             self._complain(f"{name}: {expected} expected, but reading it gives {actual}")

@@ -1,5 +1,6 @@
 """A loaded language model: token ids in, logits out, with explicit state."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -126,6 +127,27 @@ class Decoder:
     def logits(self, ids: TokenIds) -> np.ndarray:
         """Float32 logits `[tokens, vocab]` of a whole sequence."""
         return self.advance(self.start(max(len(ids), 1)), ids)[0]
+
+    def streams(self, ids: TokenIds, given: Sequence[np.ndarray] | None = None) -> list[np.ndarray]:
+        """The stream `[tokens, width]` after the entry and after each layer, read from nothing.
+
+        Args:
+            ids: at most `PREFILL`.
+            given: for each layer what it gets in place of what the layer before it made.
+
+        Raises:
+            RequestError: no ids, more than `PREFILL`, or one outside the vocabulary.
+        """
+        tokens = checked_ids(ids, self.config.network.vocab_size)
+        if len(tokens) > PREFILL:
+            raise RequestError(f"streams are of at most {PREFILL} tokens, not {len(tokens)}")
+        state, spare = self.start(len(tokens)), (0, PREFILL - len(tokens))
+        entered = self._enter(self._entry, np.pad(tokens, spare), np.int32(0), state.rotations)
+        inputs = given and [self.backend.array(np.pad(x, (spare, (0, 0)))) for x in given]
+        layers = self._stack.streams(
+            entered, state.layers, np.int32(0), np.int32(len(tokens)), inputs
+        )
+        return [self.backend.to_numpy(x)[: len(tokens)] for x in [entered.stream, *layers]]
 
     def fork(self, state: State) -> State:
         """A copy of a state, to go on from one place twice; `state` is not given up.

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from masu.runtime.backends import load_backend
 from masu.runtime.classifier import Classifier
 from masu.runtime.encoder import Encoder
 from masu.runtime.language_model import LanguageModel
@@ -10,13 +11,19 @@ from masu.specs.package import Package
 
 
 def load(
-    path: str | Path, dtype: str | None = None, backend: str | None = None
+    path: str | Path,
+    dtype: str | None = None,
+    backend: str | None = None,
+    *,
+    threads: int | None = None,
 ) -> LanguageModel | Classifier:
     """The model of a package: `LanguageModel` answers, `Classifier` names labels.
 
     Args:
         dtype: of the activations (`float32`, `bfloat16` ...); None computes as the engine does.
         backend: None takes the best that there is.
+        threads: for the native kernels, in this whole process; None leaves them as they are, which
+            is at first as many as there are processors.
 
     Raises:
         PackageError: the package is not there, or breaks its own schema.
@@ -24,7 +31,8 @@ def load(
         TextError: its tokenizer or template cannot be used.
     """
     package = Package.open(Path(path))
-    network = load_network(package, dtype=dtype, backend=backend)
+    chosen = load_backend(backend, threads=threads)
+    network = load_network(package, dtype=dtype, backend=chosen)
     if isinstance(network, Encoder):
         return Classifier(network, package)
     return LanguageModel(network, package)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from masu.runtime.admission import admit
-from masu.runtime.backend import Array
+from masu.runtime.backend import Array, Backend, wide_dtype
 from masu.runtime.backends import load_backend
 from masu.runtime.blocks import classifier, decoder, layers, rope
 from masu.runtime.blocks.classifier import ClassifierExitConfig
-from masu.runtime.blocks.decoder import Entered, EntryConfig, ExitConfig
+from masu.runtime.blocks.decoder import Entered, EntryConfig, EntryParameters, ExitConfig
 from masu.runtime.blocks.layers import LAYERS
 from masu.runtime.blocks.wiring import Wiring
 from masu.runtime.loader import Loader, TensorSource
@@ -39,51 +39,77 @@ def reference_stages(source: TensorSource, ids: TokenIds) -> Iterator[tuple[str,
     """
     config = admit(source.config)
     tokens = checked_ids(ids, config.network.vocab_size)
-    loader = Loader(source, load_backend("numpy"), FLOAT64)
-    stages = _Stages(config.network, loader.under(config.ROOT), len(tokens))
+    backend = load_backend("numpy")
+    loader = Loader(source, backend, FLOAT64)
+    stages = Stages(config.network, loader.under(config.ROOT), backend, len(tokens))
     entered = stages.enter(tokens)
     x = entered.stream
     yield f"{config.ROOT}.embedding", x
     for index in range(len(config.network.transformer_config.layer_configs)):
-        x = stages.layer(index, x, entered)
+        x = stages.layer(index, stages.parameters(index), x, entered)
         yield f"{config.ROOT}.transformer.layers.{index}", x
     logits = stages.leave(x)
     loader.finish()
     yield "logits", logits
 
 
-class _Stages:
-    """Each stage loads what it needs, runs it, and returns without it; only states are kept."""
+class Stages:
+    """One sequence through a network, a stage at a time, on a backend that compiles nothing.
 
-    def __init__(self, model: NetworkConfig, loader: Loader, length: int) -> None:
+    Each stage loads what it needs, runs, and returns without it; only the layers' states are kept.
+    """
+
+    def __init__(
+        self,
+        model: NetworkConfig,
+        loader: Loader,
+        backend: Backend,
+        length: int,
+        dtype: np.dtype = FLOAT64,
+    ) -> None:
+        """`loader` is that of the network's root, `dtype` that of the activations."""
         self.model, self.loader, self.length = model, loader, length
-        self.backend = load_backend("numpy")
+        self.backend, self.dtype = backend, dtype
         self.wiring = Wiring.of(model.transformer_config)
         self.states: list[Any] = []
 
-    def enter(self, tokens: np.ndarray) -> Entered:
+    def entry(self) -> EntryParameters:
+        """The parameters of the entry."""
         parameters = decoder.load_entry(self.model, self.loader)
         self.loader.check()
+        return parameters
+
+    def enter(self, tokens: np.ndarray, parameters: EntryParameters | None = None) -> Entered:
+        """What the layers start from; the entry is read unless it is given."""
+        parameters = self.entry() if parameters is None else parameters
         rotations = [
-            rope.rotation(config, self.length, self.backend, FLOAT64)
+            rope.rotation(config, self.length, self.backend, wide_dtype(self.dtype))
             for config in self.wiring.ropes
         ]
-        config = EntryConfig.of(self.model, FLOAT64)
+        config = EntryConfig.of(self.model, self.dtype)
         return decoder.enter(self.backend, config, parameters, tokens, np.int32(0), rotations)
 
-    def layer(self, index: int, x: Array, entered: Entered) -> Array:
-        config = self.model.transformer_config.layer_configs[index]
+    def parameters(self, index: int) -> Any:
+        """Those of one layer."""
         parameters = decoder.load_layer(self.model, self.loader, index)
         self.loader.check()
+        return parameters
+
+    def layer(
+        self, index: int, parameters: Any, x: Array, entered: Entered, *, keep: bool = True
+    ) -> Array:
+        """The stream after the layer; without `keep` as if it had not run."""
+        config = self.model.transformer_config.layer_configs[index]
         state = layers.start(
-            self.backend, config, self.model.transformer_config.model_dim, self.length, FLOAT64
+            self.backend, config, self.model.transformer_config.model_dim, self.length, self.dtype
         )
         start, length = np.int32(0), np.int32(self.length)
         context = self.wiring.context(
             index, start, length, entered.angles, self.states, entered.told
         )
         x, state = LAYERS[type(config)].apply(self.backend, config, parameters, x, state, context)
-        self.states.append(state)
+        if keep:
+            self.states.append(state)
         return x
 
     def leave(self, x: Array) -> Array:

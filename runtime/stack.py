@@ -1,5 +1,6 @@
 """The layers between a network's entry and its exit: loaded, compiled, and run in their order."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,9 +77,41 @@ class Stack:
             length: int32, the length of the sequence with these rows; later ones are padding.
         """
         x, kept = entered.stream, list(states)
-        for index, step in enumerate(self._steps):
-            context = self._wiring.context(
-                index, position, length, entered.angles, kept, entered.told
-            )
-            x, kept[index] = step(self.parameters[index], x, kept[index], context)
+        for index in range(len(self._steps)):
+            x = self._step(index, x, entered, kept, position, length)
         return x, tuple(kept)
+
+    def streams(
+        self,
+        entered: Entered,
+        states: tuple[Any, ...],
+        position: Array,
+        length: Array,
+        given: Sequence[Array] | None = None,
+    ) -> Iterator[Array]:
+        """The stream after each layer; see `run`. The states are given up.
+
+        Args:
+            given: for each layer what it gets in place of what the layer before it made.
+        """
+        x, kept = entered.stream, list(states)
+        for index in range(len(self._steps)):
+            x = x if given is None else given[index]
+            x = self._step(index, x, entered, kept, position, length)
+            yield x
+
+    def _step(
+        self,
+        index: int,
+        x: Array,
+        entered: Entered,
+        states: list[Any],
+        position: Array,
+        length: Array,
+    ) -> Array:
+        """The stream after one layer, whose state is replaced."""
+        context = self._wiring.context(
+            index, position, length, entered.angles, states, entered.told
+        )
+        x, states[index] = self._steps[index](self.parameters[index], x, states[index], context)
+        return x

@@ -17,12 +17,15 @@ class Weight:
     """The matrix `[..., rows, columns]` of `shape`, as stored (`specs.tensors.Matrix`).
 
     `arrays` are the backend's own arrays by the format's suffixes; everything else is static.
+    Where a backend reads the stored bytes themselves, `in_place` says how many there are, and its
+    arrays only point to them.
     """
 
     format: WeightFormat
     arrays: Mapping[str, Any]
     shape: Shape
     planes: Planes
+    in_place: int = 0
 
     def decode(self, dtype: np.dtype, xp: Any) -> Any:
         """The matrix in `dtype`; not a copy where it is held like that already."""
@@ -43,14 +46,16 @@ class Weight:
 
 def held_bytes(parameters: Any) -> int:
     """Bytes of all arrays in nested tuples, lists and weights; shared ones count once."""
-    return sum({id(array): array.nbytes for array in _arrays(parameters)}.values())
+    return sum(dict(_sizes(parameters)).values())
 
 
-def _arrays(node: Any) -> Iterator[Any]:
+def _sizes(node: Any) -> Iterator[tuple[int, int]]:
+    """Of every array its identity and its bytes."""
     if isinstance(node, Weight):
-        yield from node.arrays.values()
+        for array in node.arrays.values():
+            yield id(array), node.in_place or array.nbytes
     elif isinstance(node, tuple | list):
         for part in node:
-            yield from _arrays(part)
+            yield from _sizes(part)
     elif node is not None:
-        yield node
+        yield id(node), node.nbytes

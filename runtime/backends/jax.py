@@ -13,7 +13,7 @@ from masu.runtime.weights import Weight
 from masu.specs.tensors import Shape
 
 jax.tree_util.register_dataclass(
-    Weight, data_fields=["arrays"], meta_fields=["format", "shape", "planes"]
+    Weight, data_fields=["arrays"], meta_fields=["format", "shape", "planes", "in_place"]
 )
 
 
@@ -36,6 +36,9 @@ class JaxBackend(Backend):
     def __init__(self) -> None:
         self._compiled: dict[Hashable, Callable[..., Any]] = {}
         self._programs: Counter[str] = Counter()
+
+    def devices(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(device.device_kind for device in jax.devices()))
 
     # Arrays come in and grow without a program: `jnp.asarray`, `zeros` and `concatenate` would
     # each compile one for every shape.

@@ -71,4 +71,4 @@ def pool(backend: Backend, pooling: Literal["cls", "mean"], x: Array, length: Ar
     xp, wide = backend.xp, backend.wide(x)
     filled = xp.arange(x.shape[0], dtype=np.int32)[:, None] < length
     total = xp.sum(xp.where(filled, wide, 0.0), axis=0, keepdims=True)
-    return (total / length.astype(wide.dtype)).astype(x.dtype)
+    return (total / xp.asarray(length, wide.dtype)).astype(x.dtype)

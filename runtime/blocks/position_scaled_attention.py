@@ -57,5 +57,5 @@ def query_factors(
     """`1 + beta * log(1 + floor(position / original_context_length))`, wide `[tokens]`."""
     xp = backend.xp
     positions = context.position + xp.arange(tokens, dtype=np.int32)
-    periods = (positions // np.int32(config.original_context_length)).astype(wide)
+    periods = xp.asarray(positions // np.int32(config.original_context_length), wide)
     return 1.0 + config.beta * xp.log(1.0 + periods)

@@ -75,7 +75,7 @@ def _by_sparse_mixer(backend: Backend, config: SparseMixerRouting, logits: Array
     rounds: list[Choice] = []
     for _ in range(2):
         best = xp.max(left, axis=-1, keepdims=True)
-        winner = xp.argmax(left, axis=-1)[:, None]
+        winner = _largest(backend, left, 1)
         is_far = best - logits > 2 * config.jitter * xp.maximum(abs(logits), best)
         shares = backend.softmax(xp.where(is_far, -math.inf, left), None)
         rounds.append(Choice(winner, _at(backend, shares, winner)))
@@ -85,7 +85,7 @@ def _by_sparse_mixer(backend: Backend, config: SparseMixerRouting, logits: Array
 
 def _largest(backend: Backend, values: Array, count: int) -> Array:
     """Where the largest values of each row stand, `[tokens, count]`; of equals the first wins."""
-    return backend.xp.argsort(-values, axis=-1, stable=True)[:, :count]
+    return backend.largest(values, count)
 
 
 def _at(backend: Backend, values: Array, places: Array) -> Array:

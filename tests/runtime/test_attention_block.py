@@ -205,11 +205,14 @@ COMPILED = ["bidirectional window", "everything", "everything, sharing"]
 
 @pytest.mark.parametrize(
     ("backend", "variant"),
-    [*(("numpy", variant) for variant in VARIANTS), *(("jax", variant) for variant in COMPILED)],
+    [
+        *((name, variant) for name in ("numpy", "mlx") for variant in VARIANTS),
+        *(("jax", variant) for variant in COMPILED),
+    ],
 )
 def test_against_loops(variant: str, backend: str) -> None:
     config = AttentionConfig.model_validate(PLAIN | VARIANTS[variant])
-    dtype, tolerance = (np.float32, 1e-5) if backend == "jax" else (np.float64, 1e-12)
+    dtype, tolerance = (np.float32, 1e-5) if backend != "numpy" else (np.float64, 1e-12)
     found, wanted = run_block(shared_backend(backend), config, dtype), loops(config)
     assert np.abs(found - wanted).max() / wanted.std() < tolerance
 
@@ -243,7 +246,7 @@ def test_rows_past_the_length_are_void(is_causal: bool) -> None:
     assert np.allclose(attend(5, *spoilt), wanted, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("backend", ["jax", "numpy", "mlx"])
 def test_padding_past_the_capacity_stays_finite(backend: str) -> None:
     """Its window holds no key at all; numpy would warn of the empty row, and go on with NaN."""
     plain = shared_backend(backend)

@@ -1,4 +1,4 @@
-"""Generation by the compiled backend: greedily what transformers wrote, and the same by a seed.
+"""Generation: greedily what transformers wrote, and the same by a seed.
 
 Where the two best logits are nearer to each other than twice the bound on either, both of them are
 right; from there on the texts may differ, and are not compared.
@@ -34,10 +34,11 @@ def comparable(case: str, prompt: int) -> int:
     return int(close[0]) if len(close) else STEPS
 
 
+@pytest.mark.parametrize("name", ["jax", "mlx"])
 @pytest.mark.parametrize("case", GENERATING)
-def test_greedy_continuation(case: str) -> None:
+def test_greedy_continuation(case: str, name: str) -> None:
     """The prompt in one step, then token by token."""
-    model = load_model(expected_source(case), dtype="float32", backend=shared_backend("jax"))
+    model = load_model(expected_source(case), dtype="float32", backend=shared_backend(name))
     golden = np.load(GOLDEN / case / "reference.npz")
     for prompt in (0, 1):
         steps = comparable(case, prompt)

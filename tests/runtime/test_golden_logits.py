@@ -32,6 +32,16 @@ def test_logits(case: str) -> None:
         assert distance(found, exact) < rounding_bound(case)
 
 
+@pytest.mark.parametrize("case", ENGINE_CASES)
+def test_logits_on_mlx(case: str) -> None:
+    """In float32 on whatever device MLX has, with the bound of every backend."""
+    model = load_network(expected_source(case), dtype="float32", backend=shared_backend("mlx"))
+    golden = np.load(GOLDEN / case / "reference.npz")
+    for prompt in (0, 1):
+        found = model.logits(golden[f"input_ids_{prompt}"])
+        assert distance(found, golden[f"logits_{prompt}"]) < logits_bound(case)
+
+
 def test_three_packages_of_lalamo_are_wrong_as_they_stand() -> None:
     """The corrections of `expected_source` are needed, and change what they are said to change."""
     for case in ("gemma4-text", "qwen2-sliding", "qwen3-yarn"):
@@ -56,15 +66,16 @@ def test_narrow_activations(dtype: str) -> None:
     assert least < error < most
 
 
-def test_rounding_points_are_the_same_on_every_backend() -> None:
+@pytest.mark.parametrize("name", ["jax", "mlx"])
+def test_rounding_points_are_the_same_on_every_backend(name: str) -> None:
     """Left to itself XLA skips roundings that it widens again at once: 1 % on this model."""
     package = Package.open(GOLDEN / "llama/engine")
     ids = np.load(GOLDEN / "llama/reference.npz")["input_ids_1"]
-    plain, compiled = (
-        load_model(package, dtype="bfloat16", backend=shared_backend(name)).logits(ids)
-        for name in ("numpy", "jax")
+    plain, found = (
+        load_model(package, dtype="bfloat16", backend=shared_backend(each)).logits(ids)
+        for each in ("numpy", name)
     )
-    assert np.sqrt(np.mean((plain - compiled) ** 2)) / plain.std() < 1e-3
+    assert np.sqrt(np.mean((plain - found) ** 2)) / plain.std() < 1e-3
 
 
 def test_default_numerics_are_the_engine_s() -> None:

@@ -210,7 +210,9 @@ def test_long_rope_has_a_factor_for_each_pair() -> None:
 
 
 def test_unknown_backend_and_dtype() -> None:
-    with pytest.raises(RequestError, match="no backend 'abacus'; there are: jax, numpy"):
+    with pytest.raises(
+        RequestError, match="no backend 'abacus'; there are: jax, mlx, native, numpy"
+    ):
         load_model(package(), backend="abacus")
     with pytest.raises(RequestError, match="backend 'jax' has no dtype 'float64'"):
         load_model(package(), backend=shared_backend("jax"), dtype="float64")

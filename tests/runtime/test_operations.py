@@ -8,7 +8,7 @@ from golden import GOLDEN
 from shared_backends import shared_backend
 
 from masu.runtime.backend import Array, Backend, wide_dtype
-from masu.runtime.backends import backend_names, load_backend
+from masu.runtime.backends import backend_names
 from masu.runtime.weights import Weight
 from masu.specs.blocks.activation import GELU, Activation, Identity, SiLU
 from masu.specs.blocks.norm import NormalizationConfig
@@ -59,7 +59,7 @@ ACTIVATIONS = [
 
 
 def test_name_is_that_of_the_file(name: str) -> None:
-    assert load_backend(name).name == name
+    assert shared_backend(name).name == name
 
 
 @pytest.mark.parametrize(("activation", "definition"), ACTIVATIONS)
@@ -248,7 +248,7 @@ def test_products_with_stored_weights(name: str, case: str) -> None:
 
 def test_total_adds_terms_in_their_order(name: str) -> None:
     """Of 1, 1e8 and -1e8 in float32 the order can be seen: (1 + 1e8) - 1e8 is 0."""
-    backend = load_backend(name)
+    backend = shared_backend(name)
     terms = np.array([1, 1e8, -1e8], np.float32)
     start = backend.array(np.zeros((), np.float32))
 

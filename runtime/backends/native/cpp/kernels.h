@@ -1,0 +1,24 @@
+// The kernels of one instruction set, as a table to choose from at run time.
+#pragma once
+
+#include "matrix.h"
+
+namespace masu {
+
+// Element types in the order of `Kind`: F32, F16, BF16.
+struct Kernels {
+  const char* name;
+  void (*product)(const Matrix&, uint32_t type, const void* x, int rows, const float* biases, bool wide, void* out);
+  void (*lookup)(const Matrix&, uint32_t type, const int32_t* ids, int count, void* out);
+  void (*attention)(uint32_t type, const void* queries, const void* keys, const void* values, const float* sinks,
+                    const int* sizes, const float* numbers, void* out);
+  void (*norm)(uint32_t type, const void* x, const float* scales, const float* biases, const int* sizes,
+               const float* numbers, void* out);
+};
+
+extern const Kernels kPortable;
+#if defined(__x86_64__)
+extern const Kernels kAvx2, kAvx512;
+#endif
+
+}  // namespace masu

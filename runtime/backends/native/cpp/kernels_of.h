@@ -1,0 +1,44 @@
+// Everything that is compiled once per instruction set, and the table of it.
+
+#include "simd.h"
+
+#include "decode.h"
+
+#include "product.h"
+
+#include "attention.h"
+
+#include "norm.h"
+
+template <class T>
+static void product_of(const Matrix& m, const void* x, int rows, const float* biases, bool wide, void* out) {
+  wide ? product<T, F32>(m, x, rows, biases, out) : product<T, T>(m, x, rows, biases, out);
+}
+
+static void any_product(const Matrix& m, uint32_t type, const void* x, int rows, const float* biases, bool wide, void* out) {
+  if (type == kF32) product_of<F32>(m, x, rows, biases, wide, out);
+  else if (type == kF16) product_of<F16>(m, x, rows, biases, wide, out);
+  else product_of<BF16>(m, x, rows, biases, wide, out);
+}
+
+static void any_lookup(const Matrix& m, uint32_t type, const int32_t* ids, int count, void* out) {
+  if (type == kF32) lookup<F32>(m, ids, count, out);
+  else if (type == kF16) lookup<F16>(m, ids, count, out);
+  else lookup<BF16>(m, ids, count, out);
+}
+
+static void any_attention(uint32_t type, const void* queries, const void* keys, const void* values, const float* sinks,
+                          const int* n, const float* f, void* out) {
+  AttentionCall call{queries, keys, values, sinks, out, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7] != 0, n[8], f[0], f[1]};
+  if (type == kF32) attention<F32>(call);
+  else if (type == kF16) attention<F16>(call);
+  else attention<BF16>(call);
+}
+
+static void any_norm(uint32_t type, const void* x, const float* scales, const float* biases, const int* n,
+                     const float* f, void* out) {
+  NormCall call{x, scales, biases, out, n[0], n[1], f[0], f[1], n[2] != 0, n[3] != 0};
+  if (type == kF32) norm<F32>(call);
+  else if (type == kF16) norm<F16>(call);
+  else norm<BF16>(call);
+}

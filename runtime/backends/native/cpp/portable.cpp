@@ -1,0 +1,22 @@
+// Plain C++, for every other processor; compilers make NEON or SSE of it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "floats.h"
+#include "kernels.h"
+#include "matrix.h"
+#include "pool.h"
+
+namespace masu {
+namespace portable {
+
+#include "kernels_of.h"
+
+}  // namespace portable
+
+const Kernels kPortable{"portable", portable::any_product, portable::any_lookup, portable::any_attention, portable::any_norm};
+
+}  // namespace masu

@@ -1,0 +1,127 @@
+"""The JAX backend with native kernels for products, lookups, norms and attention."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from masu.runtime.backend import Array, wide_dtype
+from masu.runtime.backends.jax import JaxBackend
+from masu.runtime.backends.native import library
+from masu.runtime.backends.native.matrix import Unserved, described
+from masu.runtime.weights import Weight
+from masu.specs.blocks.norm import NormalizationConfig
+from masu.specs.errors import RequestError
+
+MATRIX = "matrix"
+"""The only array of a weight that the kernels serve: see `matrix.described`."""
+
+
+class NativeBackend(JaxBackend):
+    """Weights stay as they are stored; XLA runs what lies between the kernels.
+
+    Raises:
+        ImportError: the kernels were not built, or cannot be loaded.
+    """
+
+    name = "native"
+    reads_in_place = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        library.load_library()
+
+    def set_threads(self, count: int) -> None:
+        if count < 1:
+            raise RequestError(f"the number of threads must be 1 or more, found {count}")
+        library.set_threads(count)
+
+    def hold(self, weight: Weight, dtype: np.dtype) -> Weight:
+        try:
+            words = described(weight)
+        except Unserved:
+            return super().hold(weight, dtype)
+        held = sum(array.nbytes for array in weight.arrays.values())
+        # An alias of the words, which keep what they point to: XLA holds on to them while it runs.
+        matrix = jax.device_put(words, may_alias=True)
+        return Weight(weight.format, {MATRIX: matrix}, weight.shape, weight.planes, held)
+
+    def embed(self, table: Weight, ids: Array, dtype: np.dtype) -> Array:
+        if MATRIX not in table.arrays:
+            return super().embed(table, ids, dtype)
+        out = jax.ShapeDtypeStruct((ids.shape[0], table.shape[-1]), dtype)
+        return _call("masu_lookup", out, ids.astype(np.int32), table.arrays[MATRIX])
+
+    def linear(self, x: Array, weight: Weight, biases: Array | None = None) -> Array:
+        if MATRIX not in weight.arrays:
+            return super().linear(x, weight, biases)
+        return self._product(x, weight, biases, x.dtype)
+
+    def readout(self, x: Array, weight: Weight) -> Array:
+        if MATRIX not in weight.arrays:
+            return super().readout(x, weight)
+        return self._product(x, weight, None, wide_dtype(x.dtype))
+
+    def _product(self, x: Array, weight: Weight, biases: Array | None, dtype: Any) -> Array:
+        out = jax.ShapeDtypeStruct((*x.shape[:-1], weight.shape[-2]), dtype)
+        rest = () if biases is None else (biases,)
+        return _call("masu_product", out, x, weight.arrays[MATRIX], *rest)
+
+    def norm(
+        self, x: Array, config: NormalizationConfig, scales: Array | None, biases: Array | None
+    ) -> Array:
+        vectors = [each for each in (scales, biases) if each is not None]
+        if any(each.shape != x.shape[-1:] for each in vectors):
+            return super().norm(x, config, scales, biases)
+        return _call(
+            "masu_norm",
+            jax.ShapeDtypeStruct(x.shape, x.dtype),
+            x,
+            *vectors,
+            sizes=(
+                config.subtract_mean,
+                config.upcast_mode == "only_normalization",
+                scales is not None,
+                biases is not None,
+            ),
+            numbers=(config.epsilon, config.scale_offset or 0.0),
+        )
+
+    def attention(
+        self,
+        queries: Array,
+        keys: Array,
+        values: Array,
+        *,
+        position: Array,
+        length: Array,
+        scale: float,
+        is_causal: bool,
+        window: int | None,
+        soft_cap: float | None,
+        sinks: Array | None,
+    ) -> Array:
+        return _call(
+            "masu_attention",
+            jax.ShapeDtypeStruct(queries.shape, queries.dtype),
+            queries,
+            keys,
+            values,
+            position,
+            length,
+            *(() if sinks is None else (sinks,)),
+            sizes=(is_causal, window or 0),
+            numbers=(scale, soft_cap or 0.0),
+        )
+
+
+def _call(
+    name: str,
+    out: jax.ShapeDtypeStruct,
+    *operands: Array,
+    sizes: tuple[int, ...] = (),
+    numbers: tuple[float, ...] = (),
+) -> Array:
+    """One call of a kernel; every kernel takes the same two lists of constants."""
+    call = jax.ffi.ffi_call(name, out)
+    return call(*operands, numbers=np.array(numbers, np.float32), sizes=np.array(sizes, np.int32))
