@@ -1,150 +1,156 @@
-"""Limits that engine releases share in kind but not in extent, as rules to be configured."""
+"""Limits of whole models: types, dtype, sampling defaults, chat, companions in the folder."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
-from masu.specs.engine import Candidate, Refusal, Rule
-from masu.specs.formats import WeightFormat
-from masu.specs.formats.base import Format
-from masu.specs.formats.hybrid import HybridSpec
-from masu.specs.formats.integer import IntSpec
-from masu.specs.formats.mlx import MLXSpec
+from masu.specs.codec import ChatCodecConfig
+from masu.specs.engine import Breach, Candidate, Rule
+from masu.specs.engine_places import generation, layers
 from masu.specs.json_objects import objects
-from masu.specs.model import ClassifierModelConfig
-from masu.specs.tensors import Matrix
+from masu.specs.model import ClassifierModelConfig, LanguageModelConfig, SpeculatorModelConfig
+
+COMPUTE_DTYPE = "BF16"
 
 
 def known_types(names: Collection[str]) -> Rule:
     """Every `type` tag of config.json is one of the engine's own."""
 
-    def rule(candidate: Candidate) -> Iterator[Refusal]:
+    def breaches(candidate: Candidate) -> Iterator[Breach]:
         for place, value in objects(candidate.config.model_dump()):
             tag = value.get("type")
             if tag is not None and tag not in names:
-                yield Refusal(place or "config.json", f"the engine has no {tag}")
+                yield Breach(place or "config.json", f"the engine has no {tag}")
 
-    return rule
-
-
-def parameters_in(dtype: str) -> Rule:
-    """The engine computes in one dtype, and asks the file for it."""
-
-    def rule(candidate: Candidate) -> Iterator[Refusal]:
-        if candidate.dtype != dtype:
-            reason = f"the engine loads {dtype} parameters, these are {candidate.dtype}"
-            yield Refusal("model.safetensors", reason)
-
-    return rule
+    return Rule("known-types", "config.json holds only types that the engine has", breaches)
 
 
-def no_mixture_of_experts(candidate: Candidate) -> Iterator[Refusal]:
-    """The config is known, the loader refuses it."""
-    for place, value in objects(candidate.config.model_dump()):
-        if value.get("type") == "MixtureOfExpertsConfig":
-            yield Refusal(place, "mixture of experts is not supported")
+def _other_dtype(candidate: Candidate) -> Iterator[Breach]:
+    if candidate.dtype != COMPUTE_DTYPE:
+        reason = f"the engine loads {COMPUTE_DTYPE} parameters, these are {candidate.dtype}"
+        yield Breach("model.safetensors", reason)
 
 
-def mean_pooling_only(candidate: Candidate) -> Iterator[Refusal]:
-    """Both ways of pooling are parsed, one is implemented."""
+def _other_pooling(candidate: Candidate) -> Iterator[Breach]:
     config = candidate.config
     if isinstance(config, ClassifierModelConfig):
         pooling = config.classifier_config.classifier_pooling
         if pooling != "mean":
             reason = f"pooling by {pooling}; the engine has mean"
-            yield Refusal("classifier_config.classifier_pooling", reason)
+            yield Breach("classifier_config.classifier_pooling", reason)
 
 
-def known_formats(names: Collection[str]) -> Rule:
-    """Every weight spec, also inside a hybrid, is of a type that the engine has."""
-
-    def rule(candidate: Candidate) -> Iterator[Refusal]:
-        for path, part in _parts(candidate.formats):
-            tag = type(part).__name__
-            if tag not in names:
-                yield Refusal(path, f"the engine has no {tag}")
-
-    return rule
+def _typed_samplers(candidate: Candidate) -> Iterator[Breach]:
+    defaults = generation(candidate)
+    for name in ("banned_tokens", "presence_penalty", "frequency_penalty"):
+        if getattr(defaults, name, None) is not None:
+            yield Breach(f"generation_config.{name}", "the engine does not have this sampler")
 
 
-def code_bits(allowed: Collection[int]) -> Rule:
-    """Bits per code of Int and MLX matrices."""
-
-    def rule(candidate: Candidate) -> Iterator[Refusal]:
-        for path, part in _parts(candidate.formats):
-            if isinstance(part, IntSpec | MLXSpec) and part.bits not in allowed:
-                yield Refusal(path, f"{part.bits} bits per code; the engine has {_list(allowed)}")
-
-    return rule
+def _penalties_without_window(candidate: Candidate) -> Iterator[Breach]:
+    defaults = generation(candidate)
+    if defaults is None or defaults.repetition_penalty is None:
+        return
+    if defaults.suffix_repetition_length is None:
+        reason = "null; the engine generates with a repetition penalty only if it has a length"
+        yield Breach("generation_config.suffix_repetition_length", reason)
 
 
-def group_sizes(allowed: Collection[int]) -> Rule:
-    """Group sizes of Int and MLX matrices that kernels were compiled for."""
-
-    def rule(candidate: Candidate) -> Iterator[Refusal]:
-        for path, part in _parts(candidate.formats):
-            if isinstance(part, IntSpec | MLXSpec) and part.group_size not in allowed:
-                reason = f"group size {part.group_size}; the engine has {_list(allowed)}"
-                yield Refusal(path, reason)
-
-    return rule
+def _sampling_out_of_range(candidate: Candidate) -> Iterator[Breach]:
+    defaults = generation(candidate)
+    for name in ("temperature", "repetition_penalty", "suffix_repetition_length"):
+        value = getattr(defaults, name, None)
+        if value is not None and value <= 0:
+            reason = f"{value}; the engine samples with values above 0 only"
+            yield Breach(f"generation_config.{name}", reason)
 
 
-def hybrid_blocks(allowed: Collection[int | None]) -> Rule:
-    """Block sizes of the Hadamard transform; null is a hybrid without a rotation."""
-
-    def rule(candidate: Candidate) -> Iterator[Refusal]:
-        for path, hybrid in _hybrids(candidate):
-            block = hybrid.incoherence_block_size
-            if block not in allowed:
-                shown = "null" if block is None else block
-                yield Refusal(path, f"Hadamard block {shown}; the engine has {_list(allowed)}")
-
-    return rule
+def _chat_codec(candidate: Candidate) -> ChatCodecConfig | None:
+    """Of a model that answers in chat; a classifier does render its own template."""
+    config = candidate.config
+    if isinstance(config, LanguageModelConfig):
+        codec = config.token_codec_config
+        return codec if isinstance(codec, ChatCodecConfig) else None
+    return None
 
 
-def hybrid_sides(candidate: Candidate) -> Iterator[Refusal]:
-    """Which sides may be rotated follows from what a matrix is for."""
-    matrices = candidate.matrices
-    for path, hybrid in _hybrids(candidate):
-        mode, expected = hybrid.incoherence_processing_mode, _engine_mode(path, matrices[path])
-        if mode != expected:
-            yield Refusal(path, f"rotated on {mode}; the engine expects {expected} here")
+def _own_prompts(candidate: Candidate) -> Iterator[Breach]:
+    if _chat_codec(candidate) is not None:
+        reason = "chat prompts follow the engine's own encoding (encoding.json), not this template"
+        yield Breach("token_codec_config.prompt_template", reason)
 
 
-def _engine_mode(path: str, matrix: Matrix) -> str:
-    if matrix.layout == "input_output":
-        return "output"  # a table that is looked up: only its rows' channels can be rotated
-    # The readout shares its input with the speculator, so its output stays as it is.
-    return "input" if path.endswith(".output_embedding") else "input_output"
+def _own_parser(candidate: Candidate) -> Iterator[Breach]:
+    codec = _chat_codec(candidate)
+    if codec is not None and codec.output_parser_regex is not None:
+        reason = "the engine reads it and splits replies by its own encoding"
+        yield Breach("token_codec_config.output_parser_regex", reason)
 
 
-def hybrid_cores(candidate: Candidate) -> Iterator[Refusal]:
-    """The kernels that undo a rotation read quantised weights only."""
-    for path, hybrid in _hybrids(candidate):
-        if not isinstance(hybrid.quantization_spec, IntSpec | MLXSpec):
-            core = type(hybrid.quantization_spec).__name__
-            yield Refusal(path, f"a hybrid around {core}; the engine has them around Int and MLX")
+def _no_shapes(candidate: Candidate) -> Iterator[Breach]:
+    folder = None
+    if "speculator/config.json" in candidate.files:
+        folder = "speculator/"
+    elif candidate.files and isinstance(candidate.config, SpeculatorModelConfig):
+        folder = ""
+    if folder is not None and f"{folder}shapes.json" not in candidate.files:
+        yield Breach(f"{folder}shapes.json", "missing; the engine reads the shape of drafts there")
 
 
-def no_hybrid_adapters(candidate: Candidate) -> Iterator[Refusal]:
-    """`adapter_spec` is parsed but has to be null."""
-    for path, hybrid in _hybrids(candidate):
-        if hybrid.adapter_spec is not None:
-            yield Refusal(path, "a hybrid with an adapter; the engine has none")
+def _has_speculator(candidate: Candidate) -> bool:
+    return any(name.startswith("speculator/") for name in candidate.files)
 
 
-def _parts(formats: Mapping[str, WeightFormat]) -> Iterator[tuple[str, Format]]:
-    """Every format, and those that hybrids are made of, by the path of their arrays."""
-    for path, format_ in formats.items():
-        yield path, format_
-        if isinstance(format_, HybridSpec):
-            yield from ((f"{path}.{name}", part) for name, part in format_.parts.items())
+def _undraftable_mixers(candidate: Candidate) -> Iterator[Breach]:
+    for layer in layers(candidate):
+        if layer.config.mixer_config.type == "Mamba2Config" and _has_speculator(candidate):
+            reason = "Mamba2 cannot take back drafted tokens, and there is a speculator"
+            yield Breach(f"{layer.place}.mixer_config", reason)
 
 
-def _hybrids(candidate: Candidate) -> Iterator[tuple[str, HybridSpec]]:
-    for path, format_ in candidate.formats.items():
-        if isinstance(format_, HybridSpec):
-            yield path, format_
+def _penalised_drafts(candidate: Candidate) -> Iterator[Breach]:
+    defaults = generation(candidate)
+    penalised = defaults is not None and defaults.repetition_penalty is not None
+    if penalised and _has_speculator(candidate):
+        reason = "a repetition penalty cannot follow drafts, and there is a speculator"
+        yield Breach("generation_config.repetition_penalty", reason)
 
 
-def _list(allowed: Collection[int | None]) -> str:
-    return " and ".join("null" if item is None else str(item) for item in allowed)
+MODEL_RULES = (
+    Rule("parameters-in-bf16", "the model's own parameters are BF16", _other_dtype),
+    Rule("mean-pooling", "a classifier pools by the mean", _other_pooling),
+    Rule(
+        "penalty-window",
+        "a repetition penalty has a suffix_repetition_length",
+        _penalties_without_window,
+    ),
+    Rule(
+        "drafts-without-penalty",
+        "beside a speculator there is no repetition penalty",
+        _penalised_drafts,
+    ),
+    Rule(
+        "own-prompts",
+        "prompts of a chat are rendered from the engine's own encoding config",
+        _own_prompts,
+        "differs",
+    ),
+    Rule(
+        "own-parser",
+        "replies are split by the engine's own encoding config",
+        _own_parser,
+        "differs",
+    ),
+)
+"""What every release so far has in common."""
+
+TYPED_SAMPLERS = Rule(
+    "known-samplers",
+    "banned_tokens, presence_penalty and frequency_penalty are null",
+    _typed_samplers,
+)
+SAMPLING_RANGES = Rule(
+    "sampling-ranges",
+    "temperature, repetition penalty and its length are above 0",
+    _sampling_out_of_range,
+)
+SHAPES = Rule("speculator-shapes", "a speculator has a shapes.json", _no_shapes)
+DRAFTABLE = Rule("draftable-mixers", "beside a speculator there is no Mamba2", _undraftable_mixers)

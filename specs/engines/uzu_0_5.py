@@ -3,25 +3,33 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from masu.specs.blocks.attention import AttentionConfig
+from masu.specs.blocks.parallel_mixer import ParallelMixerConfig
 from masu.specs.dialect import Dialect
-from masu.specs.engine import Candidate, EngineProfile, Refusal
-from masu.specs.engine_rules import (
+from masu.specs.engine import Breach, Candidate, EngineProfile, Rule
+from masu.specs.engine_block_rules import (
+    BLOCK_RULES,
+    DELTA_KERNELS_05,
+    GATE_BIASES,
+    MAMBA_BIASES,
+    PLAIN_MLPS,
+)
+from masu.specs.engine_expert_rules import MIXTURE_RULES
+from masu.specs.engine_format_rules import (
+    ADAPTER_RULES,
+    ROTATION_RULES,
     code_bits,
     group_sizes,
-    hybrid_blocks,
-    hybrid_cores,
-    hybrid_sides,
+    hadamard_blocks,
     known_formats,
-    known_types,
-    mean_pooling_only,
-    parameters_in,
 )
+from masu.specs.engine_rules import DRAFTABLE, MODEL_RULES, TYPED_SAMPLERS, known_types
 from masu.specs.engines import uzu_0_6
 from masu.specs.errors import EngineError, SchemaError
 from masu.specs.formats.base import Planes
-from masu.specs.formats.low_rank import LowRankSpec
 from masu.specs.json_objects import objects, rewritten
-from masu.specs.model import LanguageModelConfig
+from masu.specs.model import ModelConfig, SpeculatorModelConfig
+from masu.specs.row_parts import RowPart
 
 TYPES = uzu_0_6.TYPES | {"Mamba2Config"}
 FORMATS = frozenset({"FullPrecisionSpec", "IntSpec", "MLXSpec", "HybridSpec", "LowRankSpec"})
@@ -31,17 +39,18 @@ OLD_KEYS = {
     "has_qkvg_biases": "has_qkv_biases",
     "has_gate": "gate_projection_config",
 }
-"""Attention's keys, from canonical to 0.5; `gate_projection_config` is null without a gate."""
+"""Attention's keys, from canonical to 0.5; `gate_projection_config` is null or an empty object."""
 
 LAYER_CONVS = ("mixer_conv_config", "mlp_conv_config")
 LATER_KEYS = frozenset({*OLD_KEYS, *LAYER_CONVS, "reasoning_config"})
 """Keys that 0.5 does not know."""
 
 CANONICAL_PROJECTION, OLD_PROJECTION = ".mixer.qkvg_projection.", ".mixer.qkv_projection."
+GATE_PROJECTION = ".mixer.gate_projection."
 
 
 class Dialect05(Dialect):
-    """Attention without the fused gate is renamed; newer keys have to be null and disappear."""
+    """Attention's gate has a projection of its own; newer keys have to be null and disappear."""
 
     name = "uzu-0.5"
     planes: Planes = "row_major"
@@ -61,8 +70,10 @@ class Dialect05(Dialect):
 
     def decode_config(self, config: Any) -> Any:
         _refuse_later_keys(config)
-        _refuse_gates(config)
         return rewritten(config, _decoded)
+
+    def row_parts(self, config: ModelConfig) -> Mapping[str, tuple[RowPart, ...]]:
+        return dict(_gated_projections(config))
 
     def stored_name(self, name: str) -> str:
         return name.replace(CANONICAL_PROJECTION, OLD_PROJECTION)
@@ -71,22 +82,50 @@ class Dialect05(Dialect):
         return stored.replace(OLD_PROJECTION, CANONICAL_PROJECTION)
 
 
-def _inexpressible(config: Mapping[str, Any]) -> Iterator[Refusal]:
+def _inexpressible(config: Mapping[str, Any]) -> Iterator[Breach]:
     """Each field of a canonical config whose value the dialect has no words for."""
     for place, value in objects(config):
-        if value.get("has_gate"):
-            yield Refusal(
-                f"{place}.has_gate", "gated attention has a projection of its own in uzu 0.5"
-            )
         for key in (*LAYER_CONVS, "reasoning_config"):
             if value.get(key) is not None:
-                yield Refusal(f"{place}.{key}", "uzu 0.5 has no such field")
+                yield Breach(f"{place}.{key}", "uzu 0.5 has no such field")
+        if value.get("has_gate") and value.get("has_qkvg_biases"):
+            reason = "true; in uzu 0.5 the gate's own projection has no biases"
+            yield Breach(f"{place}.has_qkvg_biases", reason)
+
+
+def _gated_projections(config: ModelConfig) -> Iterator[tuple[str, tuple[RowPart, ...]]]:
+    """Each fused projection with a gate: Q, K and V in one matrix, the gate in another."""
+    for path, mixer in _mixers(config):
+        attention = getattr(mixer, "attention_config", mixer)
+        if not isinstance(attention, AttentionConfig) or not attention.has_gate:
+            continue
+        *others, gate = attention.row_blocks
+        yield (
+            f"{path}{CANONICAL_PROJECTION}weights",
+            (
+                RowPart(f"{path}{OLD_PROJECTION}weights", sum(others)),
+                RowPart(f"{path}{GATE_PROJECTION}weights", gate),
+            ),
+        )
+
+
+def _mixers(config: ModelConfig) -> Iterator[tuple[str, Any]]:
+    """The mixer of each layer, with the layer's path among the tensors."""
+    if isinstance(config, SpeculatorModelConfig):
+        path = "speculator.draft_model"
+        layers = config.speculator_config.draft_config.layer_configs
+    else:
+        path = f"{config.ROOT}.transformer"
+        layers = config.network.transformer_config.layer_configs
+    for index, layer in enumerate(layers):
+        if not isinstance(getattr(layer, "mixer_config", None), ParallelMixerConfig | None):
+            yield f"{path}.layers.{index}", layer.mixer_config
 
 
 def _encoded(value: dict[str, Any]) -> dict[str, Any]:
     """One object, canonical to 0.5. Places within the object are kept, as 0.5 orders them."""
     if value.get("type") == "AttentionConfig":
-        value = {**value, "has_gate": None}
+        value = {**value, "has_gate": {} if value["has_gate"] else None}
         return {OLD_KEYS.get(key, key): item for key, item in value.items()}
     return {key: item for key, item in value.items() if key not in LATER_KEYS}
 
@@ -96,7 +135,10 @@ def _decoded(value: dict[str, Any]) -> dict[str, Any]:
     if value.get("type") == "AttentionConfig":
         new_keys = {old: new for new, old in OLD_KEYS.items()}
         renamed = {new_keys.get(key, key): item for key, item in value.items()}
-        return renamed | ({"has_gate": False} if "has_gate" in renamed else {})
+        gate = renamed.get("has_gate", False)
+        # Anything but null and an empty object stays as it is, for the schema to refuse.
+        known = {"has_gate": gate == {}} if gate in (None, {}) else {}
+        return renamed | (known if "has_gate" in renamed else {})
     if value.get("type") == "ChatCodecConfig":
         return {**value, "reasoning_config": None}
     if "mixer_config" in value and "type" not in value:  # kinds of layers that masu adds have one
@@ -114,55 +156,40 @@ def _refuse_later_keys(config: Any) -> None:
         raise SchemaError("config.json mixes the keys of two engine releases", problems=problems)
 
 
-def _refuse_gates(config: Any) -> None:
-    problems = [
-        f"{place}.gate_projection_config: expected null"
-        for place, value in objects(config)
-        if value.get("gate_projection_config") is not None
-    ]
-    if problems:
-        raise EngineError(
-            "a package of uzu 0.5 with gated attention cannot be read yet",
-            problems=problems,
-            hint="convert the source again for uzu-0.6",
-        )
+def _unknown_fields(candidate: Candidate) -> Iterator[Breach]:
+    for place, value in objects(candidate.config.model_dump()):
+        for key in (*LAYER_CONVS, "reasoning_config"):
+            if value.get(key) is not None:
+                yield Breach(f"{place}.{key}", "uzu 0.5 has no such field")
 
 
-def expressible(candidate: Candidate) -> Iterator[Refusal]:
-    """Whatever the dialect cannot write, the engine cannot load."""
-    yield from _inexpressible(candidate.config.model_dump())
-
-
-def low_rank_adapters_only(candidate: Candidate) -> Iterator[Refusal]:
-    """A product of thin matrices serves as the adapter of a hybrid, never by itself."""
-    for path, format_ in candidate.formats.items():
-        if isinstance(format_, LowRankSpec):
-            yield Refusal(path, "LowRank serves as the adapter of a hybrid only")
-
-
-def unsupported_samplers(candidate: Candidate) -> Iterator[Refusal]:
-    """These defaults are parsed into a type without values: anything but null is an error."""
-    if isinstance(candidate.config, LanguageModelConfig):
-        for name in ("banned_tokens", "presence_penalty", "frequency_penalty"):
-            if getattr(candidate.config.generation_config, name) is not None:
-                yield Refusal(f"generation_config.{name}", "the engine has no such sampler")
-
+GROUP_SIZES = (16, 32, 64, 128)
 
 ENGINE = EngineProfile(
+    largest_group=max(GROUP_SIZES),
     name="uzu-0.5",
     dialect=Dialect05(),
     rules=(
         known_types(TYPES),
-        expressible,
-        unsupported_samplers,
-        mean_pooling_only,
-        parameters_in("BF16"),
+        Rule(
+            "known-fields",
+            "there are no layer convolutions, and no reasoning_config",
+            _unknown_fields,
+        ),
+        *MODEL_RULES,
+        TYPED_SAMPLERS,
+        DRAFTABLE,
+        *BLOCK_RULES,
+        DELTA_KERNELS_05,
+        PLAIN_MLPS,
+        MAMBA_BIASES,
+        GATE_BIASES,
+        *MIXTURE_RULES,
         known_formats(FORMATS),
         code_bits((4, 8)),
-        group_sizes((16, 32, 64, 128)),
-        hybrid_blocks((32, None)),
-        hybrid_sides,
-        hybrid_cores,
-        low_rank_adapters_only,
+        group_sizes(GROUP_SIZES),
+        hadamard_blocks((32, None)),
+        *ROTATION_RULES,
+        *ADAPTER_RULES,
     ),
 )

@@ -1,23 +1,19 @@
 """uzu 0.6 (facts of 0.6.13), which loads what lalamo 0.17.0 writes."""
 
-from collections.abc import Iterator
-
 from masu.specs.dialect import Dialect
-from masu.specs.engine import Candidate, EngineProfile, Refusal
-from masu.specs.engine_rules import (
+from masu.specs.engine import EngineProfile
+from masu.specs.engine_block_rules import BLOCK_RULES, DELTA_KERNELS_06, LAYER_CONVS
+from masu.specs.engine_expert_rules import NO_MIXTURES
+from masu.specs.engine_format_rules import (
+    D4S4_TABLES,
+    NO_ADAPTERS,
+    ROTATION_RULES,
     code_bits,
     group_sizes,
-    hybrid_blocks,
-    hybrid_cores,
-    hybrid_sides,
+    hadamard_blocks,
     known_formats,
-    known_types,
-    mean_pooling_only,
-    no_hybrid_adapters,
-    no_mixture_of_experts,
-    parameters_in,
 )
-from masu.specs.formats.d4s4 import D4S4Spec
+from masu.specs.engine_rules import MODEL_RULES, SAMPLING_RANGES, SHAPES, known_types
 
 TYPES = frozenset(
     {
@@ -34,31 +30,31 @@ TYPES = frozenset(
 
 FORMATS = frozenset({"FullPrecisionSpec", "IntSpec", "MLXSpec", "HybridSpec", "D4S4Spec"})
 
-
-def d4s4_tables_only(candidate: Candidate) -> Iterator[Refusal]:
-    """D4S4 is decoded by the lookup kernel: a tied table would have to be a readout as well."""
-    for path, format_ in candidate.formats.items():
-        if not isinstance(format_, D4S4Spec):
-            continue
-        if not path.endswith((".embedding.input_embedding", ".token_embedding")):
-            yield Refusal(path, "D4S4 serves untied input tables and per-layer embeddings only")
-
+GROUP_SIZES = (32, 64)
 
 ENGINE = EngineProfile(
+    largest_group=max(GROUP_SIZES),
     name="uzu-0.6",
     dialect=Dialect(),
     rules=(
         known_types(TYPES),
-        no_mixture_of_experts,
-        mean_pooling_only,
-        parameters_in("BF16"),
+        *MODEL_RULES,
+        SAMPLING_RANGES,
+        SHAPES,
+        *BLOCK_RULES,
+        *DELTA_KERNELS_06,
+        *LAYER_CONVS,
+        NO_MIXTURES,
         known_formats(FORMATS),
         code_bits((4, 8)),
-        group_sizes((32, 64)),
-        hybrid_blocks((32,)),
-        hybrid_sides,
-        hybrid_cores,
-        no_hybrid_adapters,
-        d4s4_tables_only,
+        group_sizes(GROUP_SIZES),
+        hadamard_blocks((32,)),
+        *ROTATION_RULES,
+        NO_ADAPTERS,
+        D4S4_TABLES,
+    ),
+    unknown=(
+        "whether banned_tokens, presence_penalty and frequency_penalty have to be null, as in 0.5",
+        "when activations are rounded to 8 bits, and when the cache of keys and values is",
     ),
 )

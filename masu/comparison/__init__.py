@@ -1,0 +1,1 @@
+"""Two packages, and in what they differ."""
