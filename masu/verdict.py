@@ -9,11 +9,12 @@ backend, not a mistake in the table itself; that takes an independent model.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from masu.converter.convert import ConversionPlan
+from masu.runtime.reference import reference_logits
 from masu.specs.blocks.mixer import is_recurrent
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.errors import TensorMismatch
@@ -22,6 +23,9 @@ from masu.specs.model import TextModelConfig
 from masu.specs.package import Package
 from masu.specs.stream import PlannedTensor
 from masu.specs.tensors import ArraySpec
+from masu.verification.differences import Divergence
+from masu.verification.staged import own_trace
+from masu.verification.walk import walk
 
 if TYPE_CHECKING:
     from masu.runtime.network import Network
@@ -45,11 +49,16 @@ sum nearly cancels, the norm behind it makes its rounding visible."""
 @dataclass(frozen=True)
 class Verdict:
     """Attributes:
-    level: `consistent`: against masu's own float64 reference.
-    error: largest difference of a logit, in standard deviations of the reference's logits.
-    rounding: what storing in the package's type moved the logits by, in the same unit; 0 if
-        every value is stored exactly.
-    tokens: length of the sequence that was compared, at every position.
+    level: `verified`: against transformers, block by block, and the package's bytes against the
+        plan; `consistent`: the second alone, by masu's own float64 reference; `unchanged`: against
+        the fingerprints that were taken at the conversion.
+    error: the largest difference, in the unit of `bound`.
+    rounding: what storing in the package's type moved the logits by, in standard deviations of
+        the reference's; 0 if every value is stored exactly.
+    tokens: how many tokens were compared, each in every block.
+    diverging: the first block that is not what it should be.
+    reason: why it is not `verified`.
+    remarks: what was not reached, or left out.
     """
 
     level: str
@@ -58,17 +67,31 @@ class Verdict:
     bound: float
     rounding: float
     tokens: int
+    diverging: Divergence | None = None
+    reason: str | None = None
+    remarks: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        outcome = (
-            "the package computes what the source says"
-            if self.passed
-            else "the package does not compute what the source says"
-        )
+        who = "it did at its conversion" if self.level == "unchanged" else "the source says"
+        does = "computes" if self.passed else "does not compute"
+        if self.diverging is not None:
+            return f"the package {does} what {who}: {self.diverging.describe()}"
         return (
-            f"{outcome}: largest logit difference {self.error:.1e} of the spread, "
-            f"bound {self.bound:.0e}, at {self.tokens} positions"
+            f"the package {does} what {who}: largest difference {self.error:.1e}, "
+            f"bound {self.bound:.0e}, over {self.tokens} tokens"
         )
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What people want to know beside the outcome."""
+        reason = () if self.reason is None else (f"not verified: {self.reason}",)
+        return (*reason, *self.remarks)
+
+    def to_json(self) -> dict[str, Any]:
+        """As `masu verify --json` prints it."""
+        error = self.error if np.isfinite(self.error) else None  # JSON has no infinity
+        diverging = None if self.diverging is None else self.diverging.to_json()
+        return {**vars(self), "error": error, "diverging": diverging}
 
 
 def consistent(folder: Path, plan: ConversionPlan) -> Verdict:
@@ -79,27 +102,42 @@ def consistent(folder: Path, plan: ConversionPlan) -> Verdict:
         TensorMismatch: the source itself computes no numbers.
     """
     from masu.runtime.network import load_network
-    from masu.runtime.reference import reference_logits
 
-    ids = _probe_ids(plan)
+    ids, source = _probe_ids(plan), PlanSource.of(plan, exact=False)
     with np.errstate(all="ignore"):  # what is not finite is looked for below
-        stored = reference_logits(PlanSource.of(plan, exact=False), ids)
-    if not np.isfinite(stored).all():
+        trace, near = own_trace(source, ids)
+    if not np.isfinite(trace.logits).all():
         raise TensorMismatch(
             f"{plan.name}: the checkpoint's own logits are not finite",
             hint="its weights hold NaN or infinity, or its config a senseless number",
         )
-    actual = _run(load_network(Package.open(folder), dtype="float32"), ids)
-    exact = reference_logits(PlanSource.of(plan, exact=True), ids) if plan.rounded else stored
-    error, bound = _distance(actual, stored), _bound(plan.config)
+    package = Package.open(folder)
+    actual = _run(load_network(package, dtype="float32"), ids)
+    sure, bound = int(near.argmax()) if near.any() else len(ids), _bound(plan.config)
+    if sure == len(ids):
+        error = _distance(actual, trace.logits)
+    else:
+        error = _distance(actual[:sure], trace.logits[:sure])
+    diverging = None
+    if sure < len(ids) or not error <= bound:
+        diverging = walk(package, [trace]).diverging
+    exact = reference_logits(PlanSource.of(plan, exact=True), ids) if plan.rounded else trace.logits
     return Verdict(
         level="consistent",
-        passed=error <= bound,
+        passed=error <= bound and diverging is None,
         error=error,
         bound=bound,
-        rounding=_distance(stored, exact),
+        rounding=_distance(trace.logits, exact),
         tokens=len(ids),
+        diverging=diverging,
+        remarks=() if sure == len(ids) else (_NEAR.format(len(ids) - sure),),
     )
+
+
+_NEAR = (
+    "the last {} tokens were compared block by block only: a router is near a tie at the first of"
+    " them"
+)
 
 
 def _bound(config: TextModelConfig) -> float:
@@ -132,7 +170,8 @@ class PlanSource:
     """A planned stream as something the runtime can load: numbers in float32, not yet written.
 
     `stream` holds the tensor behind every array, and the type its values are rounded to first, as
-    they will be in the file; None keeps them exact. A quantised matrix comes as what it decodes to.
+    they will be in the file; None keeps them exact. A quantised matrix comes as what it decodes to:
+    with its parameters as they will be in the file, or `exact`, as the source has them.
     """
 
     config: TextModelConfig
@@ -140,6 +179,7 @@ class PlanSource:
     stream: Mapping[str, tuple[PlannedTensor, str | None]]
     dtype: str = "F32"
     planes: "Planes" = "group_major"
+    exact: bool = False
 
     @classmethod
     def of(cls, plan: ConversionPlan, *, exact: bool) -> "PlanSource":
@@ -152,14 +192,15 @@ class PlanSource:
                 formats[name] = FullPrecisionSpec(type="FullPrecisionSpec", layout=layout)
                 name = f"{name}.weights"
             stream[name] = tensor, None if exact else _rounded_to(tensor)
-        return cls(plan.config, formats, stream)
+        return cls(plan.config, formats, stream, exact=exact)
 
     def tensors(self) -> Mapping[str, ArraySpec]:
         return {name: ArraySpec("F32", tensor.shape) for name, (tensor, _) in self.stream.items()}
 
     def read(self, name: str) -> np.ndarray:
         tensor, stored = self.stream[name]
-        values = tensor.read(0, tensor.shape[0])
+        read = tensor.read if self.exact or tensor.decoded is None else tensor.decoded
+        values = read(0, tensor.shape[0])
         if stored is not None:
             values = values.astype(NUMPY_DTYPES[stored])
         return values.astype(np.float32)
@@ -183,7 +224,9 @@ def _probe_ids(plan: ConversionPlan) -> np.ndarray:
 
 
 def _distance(actual: np.ndarray, expected: np.ndarray) -> float:
-    """NaN counts as infinitely far: a comparison with it must fail."""
+    """NaN counts as infinitely far: a comparison with it must fail. Of nothing it is 0."""
+    if not expected.size:
+        return 0.0
     worst, spread = float(np.abs(actual - expected).max()), float(expected.std())
     if not np.isfinite(worst):
         return float("inf")

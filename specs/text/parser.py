@@ -1,15 +1,21 @@
 """Splits a reply into reasoning, answer and tool calls: whole, by a pattern, or as it streams."""
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+import regex
+
 from masu.specs.errors import TextError
 from masu.specs.text.markers import first_marker, may_begin
+from masu.specs.text.pattern_bounds import check_pattern
 from masu.specs.text.reasoning import OUTPUT_PARSERS, reply_format
 from masu.specs.text.segment import Kind, Segment
 from masu.specs.text.tool_calls import CallSplitter, ToolCall, split_calls
 from masu.specs.text.tool_styles import ToolStyle
+
+MATCH_SECONDS = 2
+"""The library of Python itself has no limit, and a pattern comes with a model: it is not trusted.
+Patterns in use take a millisecond for a long reply."""
 
 
 class ParsedReply(NamedTuple):
@@ -27,17 +33,18 @@ class ParsedReply(NamedTuple):
     malformed_calls: tuple[str, ...] = ()
 
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> "regex.Pattern[str]":
     """An `output_parser_regex`, checked.
 
     Raises:
-        TextError: no regular expression, no group `response`, or a group of another name than
-            that and `chain_of_thought`.
+        TextError: no regular expression, one that can take forever, no group `response`, or a
+            group of another name than that and `chain_of_thought`.
     """
+    check_pattern(pattern, "output_parser_regex")
     try:
-        compiled = re.compile(pattern)
-    # Beside the syntax, a pattern may be too large for Python to compile.
-    except (re.error, OverflowError, RecursionError) as error:
+        compiled = regex.compile(pattern)
+    # Beside the syntax, a pattern may be too large to compile.
+    except (regex.error, OverflowError, RecursionError, MemoryError) as error:
         raise TextError(f"output_parser_regex is not a pattern: {error}") from None
     groups = set(compiled.groupindex)
     if "response" not in groups or not groups <= {"response", "chain_of_thought"}:
@@ -59,7 +66,15 @@ def parse_reply(pattern: str | None, text: str) -> ParsedReply:
 
 
 def _match(pattern: str | None, text: str) -> ParsedReply | None:
-    match = None if pattern is None else compile_pattern(pattern).match(text)
+    if pattern is None:
+        return None
+    try:
+        match = compile_pattern(pattern).match(text, timeout=MATCH_SECONDS)
+    except TimeoutError:
+        raise TextError(
+            f"output_parser_regex took more than {MATCH_SECONDS} s on a reply of {len(text):,} "
+            f"characters: {pattern:.80}"
+        ) from None
     if match is None:
         return None
     groups = match.groupdict()

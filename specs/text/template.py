@@ -1,8 +1,8 @@
 """Renders a chat template in the engine's own template language (minijinja), as transformers would.
 
 A template comes with a model and is not trusted: it loads nothing, its instructions and its output
-are counted, and what it is given cannot be changed by it. One thing escapes the counters: a
-namespace that contains itself and is then printed ends the process.
+are counted, and what it is given cannot be changed by it. What would escape the counters is
+refused by its syntax (`template_growth`).
 """
 
 import json
@@ -16,6 +16,7 @@ import minijinja
 
 from masu.specs.errors import MasuError, RequestError, TextError
 from masu.specs.text.sealed import sealed
+from masu.specs.text.template_growth import check_growth
 from masu.specs.text.template_size import check_size
 
 FUEL = 50_000
@@ -58,6 +59,7 @@ class ChatTemplate:
 
     def __post_init__(self) -> None:
         check_size(self.source)
+        check_growth(self.source)
         try:
             self._environment(fuel=0).add_template("chat_template", self._text)
         except minijinja.TemplateError as error:

@@ -8,6 +8,11 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from masu.specs.errors import RequestError, TextError
+from masu.specs.regular_file import read_regular
+from masu.specs.text.pattern_bounds import check_tokenizer_patterns
+
+MAX_TOKENIZER = 256 * 2**20
+"""Bytes of tokenizer.json; about eight times the largest in use."""
 
 
 class PackageTokenizer:
@@ -18,10 +23,11 @@ class PackageTokenizer:
         where: the file, as messages call it.
 
     Raises:
-        TextError: not a file of the tokenizers library.
+        TextError: not a file of the tokenizers library, or one whose patterns can take forever.
     """
 
     def __init__(self, data: bytes, where: str = "tokenizer.json") -> None:
+        check_tokenizer_patterns(data, where)
         try:
             self._tokenizer = Tokenizer.from_buffer(data)
         except Exception as error:  # the library raises bare Exception for every malformed file
@@ -33,10 +39,7 @@ class PackageTokenizer:
     @classmethod
     def open(cls, path: Path) -> "PackageTokenizer":
         """Of the tokenizer.json at `path`; TextError also where there is none."""
-        try:
-            return cls(path.read_bytes(), str(path))
-        except OSError as error:
-            raise TextError(f"{path} cannot be read: {error.strerror}") from error
+        return cls(read_regular(path, MAX_TOKENIZER, error=TextError), str(path))
 
     @property
     def size(self) -> int:

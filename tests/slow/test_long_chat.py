@@ -11,7 +11,7 @@ from masu.runtime.state import SMALLEST_CAPACITY, bucket
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "chat.py"
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 def test_a_long_chat() -> None:

@@ -1,0 +1,1 @@
+"""How a package is proved: against an independent model, its source, or its own fingerprints."""
