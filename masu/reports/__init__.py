@@ -1,0 +1,1 @@
+"""Reports of checks in the formats that other programs read."""
