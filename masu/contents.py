@@ -8,6 +8,7 @@ from masu.specs.errors import NotAPackage
 from masu.specs.jsonfile import read_json_file
 from masu.specs.manifest import Ledger
 from masu.specs.package import CONFIG, Package
+from masu.specs.report import Report, read_report
 from masu.specs.summary import Summary, summarize
 
 
@@ -15,11 +16,13 @@ from masu.specs.summary import Summary, summarize
 class Overview:
     """Attributes:
     ledger: what became of every item of the source; None for a package without a manifest.
+    report: what was measured of the package; None where nothing was.
     """
 
     kind: Literal["package", "source"]
     summary: Summary
     ledger: Ledger | None
+    report: Report | None = None
 
 
 def overview(package_or_source: str | Path, *, context: int = 4096) -> Overview:
@@ -41,7 +44,7 @@ def overview(package_or_source: str | Path, *, context: int = 4096) -> Overview:
         return _of_source(package_or_source, context)
     parts = package.config, package.formats, package.dtype, package.planes
     ledger = None if package.manifest is None else package.manifest.ledger
-    return Overview("package", summarize(*parts, context=context), ledger)
+    return Overview("package", summarize(*parts, context=context), ledger, read_report(path))
 
 
 def _claims_to_be_a_package(path: Path) -> bool:

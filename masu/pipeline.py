@@ -1,55 +1,32 @@
 """Source -> package -> verdict: what `masu convert` does, as functions."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from masu.converter.checkpoint import Checkpoint
-from masu.converter.convert import ConversionPlan, accept_config, plan_conversion
+from masu.calibrating import calibrated, scratch_in
 from masu.converter.provenance import hash_sources, manifest_source
-from masu.converter.sources.resolve import ResolvedSource, named_model, open_source, resolve
 from masu.events import Event, OnEvent
-from masu.process import peak_bytes
-from masu.specs.container_writer import BUFFER_BYTES
-from masu.specs.dtypes import FLOAT_DTYPES, FloatDType
-from masu.specs.engine import EngineProfile
-from masu.specs.engines import DEFAULT_ENGINE, find_engine
-from masu.specs.errors import ConfigError, SourceError, VerdictError
+from masu.fidelity import planned_reference, write_page
+from masu.planning import MODELS, Plan, Settings, make_plan, plan
+from masu.reporting import report_on, require_writable
+from masu.specs.engines import DEFAULT_ENGINE
+from masu.specs.errors import VerdictError
+from masu.specs.journal import sources_stamp
 from masu.specs.models import ModelSpec
-from masu.specs.output import refuse_occupied, require_space, whole_folder
-from masu.specs.package_writer import PackageContents, Provenance, write_package
+from masu.specs.output import require_space, whole_folder
+from masu.specs.package_writer import Provenance, write_package
+from masu.specs.recipe import Recipe
+from masu.specs.report import Report
 from masu.specs.stream import FileRange
-from masu.verdict import Verdict, consistent
+from masu.verdict import Verdict
+from masu.verification.judge import judge
+from masu.verification.recorded import write_fingerprints
 
-MODELS = Path("models")
-"""Where packages go without `-o`."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a conversion would write; nothing has been written.
-
-    Attributes:
-        out: the folder that would appear.
-        bytes: exact size of model.safetensors.
-        peak_memory: bytes that writing it takes at the most, this process's own included.
-        refusals: why the chosen engine would not load the package; empty if it would.
-    """
-
-    checkpoint: Checkpoint
-    conversion: ConversionPlan
-    contents: PackageContents
-    engine: EngineProfile
-    out: Path
-    bytes: int
-    refusals: tuple[str, ...]
-
-    @property
-    def peak_memory(self) -> int:
-        return peak_bytes() + BUFFER_BYTES + self.conversion.chunk_bytes
+__all__ = ["MODELS", "Conversion", "Plan", "convert", "plan"]
 
 
 @dataclass(frozen=True)
@@ -76,48 +53,6 @@ class Conversion:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-class Settings(NamedTuple):
-    """How a source is to be converted; see `plan` for each."""
-
-    spec: ModelSpec | None
-    dtype: str
-    engine: str
-    family: str | None
-    revision: str | None
-    offline: bool
-    overwrite: bool | None = None
-    """Whether an occupied target may be replaced; None where nothing will be written."""
-
-
-def plan(
-    source: str | Path,
-    out: str | Path | None = None,
-    *,
-    spec: ModelSpec | None = None,
-    dtype: str = "bfloat16",
-    engine: str = DEFAULT_ENGINE,
-    family: str | None = None,
-    revision: str | None = None,
-    offline: bool = False,
-    on_event: OnEvent | None = None,
-) -> Plan:
-    """Open a source and plan its package; no weight is read but the two sides of a tie.
-
-    Args:
-        source: a named model, `org/name[@revision]`, a folder, a `.gguf` file, or
-            `pypi:distribution==version`.
-        out: the package's folder; by default `models/<name>`.
-        spec: overrides for text and sampling; by default those of the named model, if it is one.
-        family: the `model_type` to use whatever the config says.
-
-    Raises:
-        SourceError: the checkpoint cannot be converted; the message names every problem.
-        EngineError: no such engine, or its dialect has no words for this model.
-    """
-    settings = Settings(spec, dtype, engine, family, revision, offline)
-    return _plan(source, out, settings, on_event)
-
-
 def convert(
     source: str | Path,
     out: str | Path | None = None,
@@ -128,86 +63,109 @@ def convert(
     family: str | None = None,
     revision: str | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     verify: bool = True,
     offline: bool = False,
+    recipe: str | Path | Recipe | None = None,
+    calibration: str | Path | None = None,
+    report: str | Path | None = None,
     on_event: OnEvent | None = None,
 ) -> Conversion:
     """Convert a checkpoint into a package, load it strictly, and compare its numbers.
 
-    The package appears under its name only when it is complete and has passed; see `plan` for
-    the other arguments.
+    The package appears under its name only when it is complete and has passed.
+
+    Args:
+        resume: go on with what an interrupted run of the same source, settings and version left.
+        calibration: a text file, or `generated`, for calibrated methods; see `calibrated`.
+        report: an HTML page to write, for which fidelity is measured against the source.
 
     Raises:
-        SourceError, EngineError: as `plan`.
+        SourceError, EngineError: as `plan`, which describes the other arguments.
         OutputError: the target is taken or cannot be written.
         VerdictError: the package does not compute what the source says; nothing is left behind.
     """
+    settings = Settings(spec, dtype, engine, family, revision, offline, recipe, overwrite)
+    options = _Options(overwrite, resume, verify, calibration, report)
+    return _converted(source, out, settings, options, on_event)
+
+
+class _Options(NamedTuple):
+    """What `convert` asks for besides the plan."""
+
+    overwrite: bool
+    resume: bool
+    verify: bool
+    calibration: str | Path | None
+    report: str | Path | None
+
+
+def _converted(
+    source: str | Path,
+    out: str | Path | None,
+    settings: Settings,
+    options: _Options,
+    on_event: OnEvent | None,
+) -> Conversion:
     clock = _Clock()
-    settings = Settings(spec, dtype, engine, family, revision, offline, overwrite)
-    planned = _plan(source, out, settings, on_event)
+    if options.report is not None:
+        require_writable(options.report)
+    planned = make_plan(source, out, settings, on_event)
     clock.lap("plan")
     require_space(planned.out, planned.bytes)
-    with whole_folder(planned.out, overwrite=overwrite) as folder:
+    with (
+        whole_folder(planned.out, overwrite=options.overwrite, resume=options.resume) as folder,
+        scratch_in(folder) as scratch,
+    ):
+        planned = _calibrated(planned, scratch, options.calibration, on_event)
+        clock.lap("calibrate")
         _write(planned, folder, on_event)
         clock.lap("write")
-        verdict = _verify(planned, folder, on_event) if verify else None
+        verdict = _verify(planned, folder, on_event) if options.verify else None
         clock.lap("verify")
-    return _conversion(planned, dtype, verdict, clock.seconds)
+        report = _report(planned, folder, verdict, options.report, clock.seconds, on_event)
+    if options.report is not None:
+        write_page(options.report, report)
+    return _conversion(planned, settings.dtype, verdict, clock.seconds)
 
 
-def _plan(
-    source: str | Path, out: str | Path | None, settings: Settings, on_event: OnEvent | None
+def _report(
+    planned: Plan,
+    folder: Path,
+    verdict: Verdict | None,
+    page: str | Path | None,
+    seconds: Mapping[str, float],
+    on_event: OnEvent | None,
+) -> Report:
+    return report_on(
+        folder,
+        planned.out.name,
+        planned_reference(planned.source),
+        page=page,
+        verdict=verdict,
+        recipe=planned.recipe_name,
+        seconds=seconds,
+        on_event=on_event,
+    )
+
+
+def _calibrated(
+    planned: Plan, scratch: Path, text: str | Path | None, on_event: OnEvent | None
 ) -> Plan:
-    engine = find_engine(settings.engine)
-    spec = settings.spec or _entry(source) or ModelSpec(repo=str(source))
-    if spec.unsupported is not None:
-        raise SourceError(f"{spec.name} cannot be converted: {spec.unsupported}")
-    dtype = _stored_dtype(settings.dtype)
-    named = str(source.absolute()) if isinstance(source, Path) else source
-    resolved = resolve(named, revision=settings.revision)
-    target = Path(out) if out is not None else MODELS / (spec.name or resolved.name)
-    if settings.overwrite is not None:
-        refuse_occupied(target, overwrite=settings.overwrite)
-    checkpoint = _open(resolved, spec, settings, on_event)
-    conversion = plan_conversion(checkpoint, spec, dtype=dtype, family=settings.family)
-    contents = PackageContents(
-        config=conversion.config,
-        stream=conversion.stream,
-        tokenizer=conversion.tokenizer,
-        dialect=engine.dialect,
+    """The plan with the codes of calibrated methods, if its recipe has some."""
+    if planned.quantisation is None or not planned.quantisation.needs_model:
+        return planned
+    conversion, planes = planned.conversion, planned.engine.dialect.planes
+    made = calibrated(
+        planned.quantisation,
+        conversion.tokenizer,
+        conversion.dtype,
+        planes,
+        scratch,
+        text=text,
+        on_event=on_event,
     )
-    formats = {t.name: t.format for t in conversion.stream if t.format is not None}
-    return Plan(
-        checkpoint=checkpoint,
-        conversion=conversion,
-        contents=contents,
-        engine=engine,
-        out=target,
-        bytes=contents.layout.size,
-        refusals=tuple(engine.refusals(conversion.config, formats, dtype)),
-    )
-
-
-def _entry(source: str | Path) -> ModelSpec | None:
-    """The named model, if that is what the source is; a Path never is one."""
-    return None if isinstance(source, Path) else named_model(source)
-
-
-def _open(
-    source: ResolvedSource, spec: ModelSpec, settings: Settings, on_event: OnEvent | None
-) -> Checkpoint:
-    """The checkpoint, its config accepted before any weight is fetched."""
-
-    def accept(config: Mapping[str, Any]) -> None:
-        accept_config(config, settings.family, source.name)
-
-    return open_source(
-        source,
-        offline=settings.offline,
-        files=spec.files,
-        accept=accept,
-        on_message=_fetching(on_event),
-    )
+    return replace(planned, quantisation=made)
 
 
 def _conversion(
@@ -233,7 +191,11 @@ def _write(planned: Plan, folder: Path, on_event: OnEvent | None) -> None:
         engine=planned.engine.name,
         dtype=conversion.dtype,
         source=manifest_source(checkpoint),
+        family=conversion.family,
+        overrides=planned.spec.overrides,
         ledger=conversion.ledger,
+        recipe=planned.recipe_record,
+        stop_origins=conversion.stop_origins,
     )
     written = 0
 
@@ -246,31 +208,23 @@ def _write(planned: Plan, folder: Path, on_event: OnEvent | None) -> None:
     def hashes(copied: Mapping[FileRange, str]) -> Mapping[str, str]:
         return hash_sources(checkpoint, conversion, copied)
 
-    write_package(folder, planned.contents, provenance, hashes, on_bytes=advance)
+    stamp = sources_stamp({tensor.stored.path for tensor in checkpoint.tensors.values()})
+    write_package(
+        folder, planned.contents, provenance, hashes, on_bytes=advance, sources_stamp=stamp
+    )
 
 
 def _verify(planned: Plan, folder: Path, on_event: OnEvent | None) -> Verdict:
     if on_event is not None:
-        on_event(Event("verify", 0, 0, "strict load, then logits against the source"))
-    verdict = consistent(folder, planned.conversion)
+        on_event(Event("verify", 0, 0, "strict load, then each block against the source"))
+    verdict = judge(folder, planned.conversion, planned.checkpoint)
     if not verdict.passed:
         raise VerdictError(
             f"{planned.out}: {verdict.describe()}",
             hint="nothing was written; this is a defect of the conversion, please report it",
         )
+    write_fingerprints(folder)
     return verdict
-
-
-def _stored_dtype(dtype: str) -> FloatDType:
-    if dtype not in FLOAT_DTYPES:
-        raise ConfigError(f"dtype: expected {', '.join(FLOAT_DTYPES)}, found {dtype!r}")
-    return FLOAT_DTYPES[dtype]
-
-
-def _fetching(on_event: OnEvent | None) -> Callable[[str], None] | None:
-    if on_event is None:
-        return None
-    return lambda message: on_event(Event("fetch", 0, 0, message))
 
 
 class _Clock:

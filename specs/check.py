@@ -1,11 +1,11 @@
 """Everything that can be wrong with a package without running it, found in one go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from masu.specs.check_integrity import integrity_findings
-from masu.specs.check_text import text_findings
+from masu.specs.check_text import text_findings, vector_findings
 from masu.specs.container import Container
 from masu.specs.errors import ContainerError, EngineError, MasuError, SchemaError, TensorError
 from masu.specs.finding import Finding, Kind
@@ -18,8 +18,9 @@ from masu.specs.package import (
     read_manifest,
     require_package,
 )
+from masu.specs.report import REPORT, read_report
 
-__all__ = ["Finding", "check_package"]
+__all__ = ["Finding", "check_package", "damage"]
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ def check_package(path: Path | str) -> list[Finding]:
     config = attempt(CONFIG, lambda: read_config(path / CONFIG))
     container = attempt(WEIGHTS, lambda: Container.open(path / WEIGHTS))
     manifest = attempt(MANIFEST, lambda: read_manifest(path))
+    attempt(REPORT, lambda: read_report(path))
     package = None
     if config is not None and container is not None:
         package = attempt(WEIGHTS, lambda: Package.bind(path, *config, container, manifest))
@@ -64,4 +66,16 @@ def check_package(path: Path | str) -> list[Finding]:
         findings.append(Finding("note", MANIFEST, "there is none, so no hash was checked"))
     if config is not None:
         findings += text_findings(path, config[0])
+        if manifest is not None:
+            findings += vector_findings(path, config[0], manifest)
     return findings
+
+
+def damage(findings: Iterable[Finding]) -> list[str]:
+    """The findings with which a package is neither signed nor passed on, a line each.
+
+    Its bytes are not those written, or it is not of the format. What an engine refuses, or a
+    template that is not to everybody's taste, is no damage.
+    """
+    kinds = ("schema", "container", "tensors", "integrity", "signature")
+    return [f"{found.where}: {found.message}" for found in findings if found.kind in kinds]

@@ -8,11 +8,27 @@ from masu.specs.codec import ChatCodecConfig, TokenCodecConfig
 from masu.specs.errors import TextError
 from masu.specs.finding import Finding
 from masu.specs.generation import GenerationConfig
+from masu.specs.manifest import Manifest
 from masu.specs.model import ClassifierModelConfig, LanguageModelConfig, ModelConfig
 from masu.specs.package import CONFIG, TOKENIZER
 
 if TYPE_CHECKING:
     from masu.specs.text.tokenizer import PackageTokenizer
+
+
+def vector_findings(path: Path, config: ModelConfig, manifest: Manifest) -> Iterator[Finding]:
+    """Text test vectors that no longer hold; a tokenizer or codec that fails is found elsewhere."""
+    from masu.specs.text.tokenizer import PackageTokenizer
+    from masu.specs.text.vectors import broken_vectors
+
+    try:
+        tokenizer = PackageTokenizer.open(path / TOKENIZER)
+        for broken in broken_vectors(manifest.text_vectors, config, tokenizer):
+            is_template = broken.vector.kind in ("chat", "reply")
+            where = CONFIG if is_template or broken.vector.kind == "stop" else TOKENIZER
+            yield Finding("template" if is_template else "tokenizer", where, str(broken))
+    except TextError:
+        return
 
 
 def text_findings(path: Path, config: ModelConfig) -> Iterator[Finding]:

@@ -48,6 +48,7 @@ class Container:
         self._closer = weakref.finalize(self, file.close)
         self.path = path
         self.size = os.fstat(file.fileno()).st_size
+        self._mapped: np.ndarray | None = None
         self.tensors: Mapping[str, StoredTensor]
         self.metadata: Mapping[str, str]
         self.tensors, self.metadata = self._read_header()
@@ -107,6 +108,18 @@ class Container:
         """Where the tensor's bytes lie, for copying them unread."""
         tensor = self._tensor(name)
         return FileRange(self.path, tensor.offset, tensor.length)
+
+    def view(self, name: str) -> np.ndarray:
+        """A whole tensor as it lies in the mapped file; nothing is read before it is used.
+
+        Raises:
+            ContainerError: no such tensor, or the file's size is another than when it was opened.
+        """
+        tensor = self._tensor(name)
+        if self._mapped is None:
+            self._mapped = self.map()
+        stored = self._mapped[tensor.offset : tensor.offset + tensor.length]
+        return stored.view(NUMPY_DTYPES[tensor.dtype]).reshape(tensor.shape)
 
     def map(self) -> np.ndarray:
         """The whole file, mapped read-only, as `[size]` uint8; it outlives `close`."""

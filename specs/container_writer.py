@@ -16,6 +16,7 @@ import numpy as np
 from masu.specs.container_layout import FileLayout, plan_layout, stored_bytes
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.errors import MasuError, OutputError, PackageError, SourceError
+from masu.specs.journal import Journal
 from masu.specs.stream import FileRange, Piece, PlannedTensor
 from masu.specs.tensors import ArraySpec
 
@@ -26,7 +27,7 @@ BUFFER_BYTES = _CHUNK * _BUFFERS
 """Memory that copying takes, whatever the size of the tensors."""
 _SMALL = 64 * 2**10  # handing fewer bytes to the other thread takes longer than hashing them
 
-_HINTS = {
+HINTS = {
     errno.ENOSPC: "free some space there, or choose another output folder",
     errno.EDQUOT: "your disk quota is used up; free some space or choose another output folder",
     errno.EFBIG: "the file system or a limit of this process does not allow a file this large",
@@ -56,8 +57,9 @@ def write_container(
     metadata: Mapping[str, str],
     *,
     on_bytes: Callable[[int], None] | None = None,
+    journal: Journal | None = None,
 ) -> WrittenHashes:
-    """Write a new file at `path`; after any failure there is none.
+    """Write a new file at `path`; after any failure there is none, unless there is a journal.
 
     Tensors are taken in file order, one at a time; file ranges pass through a few small buffers.
     The header comes last, so a file whose writer was killed is never taken for a whole one.
@@ -65,6 +67,8 @@ def write_container(
     Args:
         path: must not exist, so that no source can be overwritten while it is being read.
         on_bytes: called with the size of each chunk once it is written; they add up to the file.
+        journal: of this plan. Every tensor is entered; those that it has already are kept where
+            the file at `path` holds the very bytes. The `ranges` of those are not in the result.
 
     Raises:
         OutputError: the file cannot be written, or pieces do not fill their arrays exactly.
@@ -73,11 +77,12 @@ def write_container(
     arrays = _stored_arrays(plan)
     layout = plan_layout(arrays, metadata)
     report = on_bytes or _ignore
-    with _Target(path) as target:
+    with _Target(path, keep=journal is not None) as target:
+        target.resize(layout.size)
         with _Hashing() as hashing:
             writer = _ArraysWriter(target, layout, arrays, hashing, report)
             for tensor in _in_file_order(plan, layout):
-                writer.take(tensor)
+                writer.make(tensor, journal)
             stored, copied = writer.finish()
         target.write(layout.header, 0)
         report(len(layout.header))
@@ -120,13 +125,30 @@ def _in_file_order(plan: Sequence[PlannedTensor], layout: FileLayout) -> list[Pl
 class _Target:
     """The file being written, closed on leaving and removed after an exception.
 
-    What the system refuses becomes an OutputError with advice.
+    What the system refuses becomes an OutputError. To `keep` it, it may be there, and stays.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep: bool = False) -> None:
         self.path = path
+        self._keep = keep
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with self._explained("created"):
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, flags if keep else flags | os.O_EXCL, 0o666)
+
+    def resize(self, size: int) -> None:
+        """Cut off what an earlier run wrote beyond this size."""
+        with self._explained("written"):
+            if os.fstat(self._file).st_size > size:
+                os.ftruncate(self._file, size)
+
+    def sha256(self, begin: int, end: int) -> Any:
+        """The hash of what the file holds there, for going on with."""
+        digest, chunk = hashlib.sha256(), b""
+        with self._explained("read"):
+            while begin < end and (chunk := os.pread(self._file, min(_CHUNK, end - begin), begin)):
+                digest.update(chunk)
+                begin += len(chunk)
+        return digest
 
     def write(self, data: bytes | memoryview, offset: int) -> None:
         view, done = memoryview(data), 0
@@ -143,7 +165,7 @@ class _Target:
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         os.close(self._file)
-        if kind is not None:
+        if kind is not None and not self._keep:
             with contextlib.suppress(OSError):  # the failure that led here says more
                 self.path.unlink()
 
@@ -153,7 +175,7 @@ class _Target:
             yield
         except OSError as cause:
             message = f"{self.path} cannot be {action}: {cause.strerror}"
-            raise OutputError(message, hint=_HINTS.get(cause.errno or 0)) from cause
+            raise OutputError(message, hint=HINTS.get(cause.errno or 0)) from cause
 
 
 class _Hashing:
@@ -207,6 +229,7 @@ class _ArraysWriter:
         self._hashing = hashing
         self._on_bytes = on_bytes
         self._copied: dict[FileRange, str] = {}
+        self._entered: deque[Future[None]] = deque()
         idle: Future[None] = hashing.stored.submit(_ignore, 0)
         self._buffers = deque((bytearray(_CHUNK), (idle, idle)) for _ in range(_BUFFERS))
         self._cursors = {
@@ -241,10 +264,42 @@ class _ArraysWriter:
         if short:
             raise OutputError(f"{tensor.name} did not fill its arrays", problems=short)
 
+    def make(self, tensor: PlannedTensor, journal: Journal | None) -> None:
+        """Take a tensor, unless the journal has it and the file too; enter it there."""
+        if journal is None:
+            self.take(tensor)
+        elif not self.keep(tensor, journal.done.get(tensor.name)):
+            self.take(tensor)
+            self.enter(tensor, journal)
+
+    def keep(self, tensor: PlannedTensor, claimed: Mapping[str, str] | None) -> bool:
+        """Whether the file already holds what was claimed of it; if so, its arrays are done."""
+        if claimed is None or claimed.keys() != tensor.arrays.keys():
+            return False
+        cursors = {name: self._cursors[name] for name in tensor.arrays}
+        found = {name: self._target.sha256(c.position, c.end) for name, c in cursors.items()}
+        if any(digest.hexdigest() != claimed[name] for name, digest in found.items()):
+            return False
+        for name, cursor in cursors.items():
+            cursor.digest, room = found[name], cursor.room
+            cursor.position = cursor.end
+            self._on_bytes(room)
+        return True
+
+    def enter(self, tensor: PlannedTensor, journal: Journal) -> None:
+        """Put a tensor that was taken into the journal, once its last byte is hashed."""
+        cursors = {name: self._cursors[name] for name in tensor.arrays}
+
+        def note() -> None:
+            journal.add(tensor.name, {n: c.digest.hexdigest() for n, c in cursors.items()})
+
+        self._entered.append(self._hashing.stored.submit(note))  # that thread works in order
+
     def finish(self) -> tuple[dict[str, str], dict[FileRange, str]]:
         """Wait for the last hashes: of the arrays, and of the stretches they were copied from."""
         for _, hashed in self._buffers:
             _wait(hashed)
+        _wait(self._entered)
         for cursor in self._cursors.values():
             cursor.hashed.result()
         arrays = {name: cursor.digest.hexdigest() for name, cursor in self._cursors.items()}

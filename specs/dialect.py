@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from masu.specs.formats.base import Planes
+from masu.specs.model import ModelConfig
+from masu.specs.row_parts import RowPart
 
 
 class Dialect:
@@ -43,6 +45,10 @@ class Dialect:
     def stored_name(self, name: str) -> str:
         """The name in the file of a canonical tensor name or matrix path."""
         return name
+
+    def row_parts(self, config: ModelConfig) -> Mapping[str, tuple[RowPart, ...]]:
+        """The matrices that the file holds in several pieces, by canonical path."""
+        return {}
 
     def canonical_name(self, stored: str) -> str:
         """The inverse of `stored_name`."""

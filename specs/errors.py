@@ -15,6 +15,7 @@ MasuError
 │   ├── TensorError        tensors and config.json disagree
 │   └── IntegrityError     a file differs from what the manifest recorded
 ├── EngineError            the chosen engine cannot load the package
+├── RecipeError            a recipe is not one, or does not fit the model
 ├── RequestError           a prompt or an option cannot be served
 └── VerdictError           the numbers do not agree with the source
 """
@@ -85,6 +86,9 @@ class IntegrityError(PackageError): ...
 
 
 class EngineError(MasuError): ...
+
+
+class RecipeError(MasuError): ...
 
 
 class RequestError(MasuError): ...

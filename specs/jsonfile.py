@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from masu.specs.errors import MasuError, SchemaError
+from masu.specs.regular_file import read_regular
 
 MAX_BYTES = 100_000_000
 """About three times the largest tokenizer.json in use."""
@@ -60,13 +61,7 @@ def read_json_file(
     max_depth: int = MAX_DEPTH,
 ) -> Any:
     """`read_json` of a whole file; of a file that is too large, no more than the bound is read."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
-    except OSError as cause:
-        raise error(f"{path} cannot be read: {cause.strerror}") from cause
-    if len(data) > max_bytes:
-        raise error(f"{path} is larger than {max_bytes:,} bytes, the most that is read as JSON")
+    data = read_regular(path, max_bytes, error=error)
     return read_json(data, str(path), error=error, max_bytes=max_bytes, max_depth=max_depth)
 
 

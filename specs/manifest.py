@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, model_validator
 from masu.specs.dtypes import FloatDType
 from masu.specs.schema_errors import validate_json
 from masu.specs.strict import IntegersOnly, Strict
+from masu.specs.text_vectors import TextVector
 
 MANIFEST = "manifest.json"
 
@@ -32,13 +33,13 @@ class Source(Strict):
 
     Attributes:
         kind: how it was reached.
-        name: repository, requirement, or the last part of a path; never a whole path.
+        name: repository or distribution; null for local files, whose names may differ.
         revision: commit of a Hub repository, version of a distribution.
         files: hashes of its files, of those that are known.
     """
 
     kind: Literal["folder", "hub", "gguf", "pypi"]
-    name: str
+    name: str | None
     revision: str | None
     files: dict[str, Sha256]
 
@@ -84,12 +85,17 @@ class Manifest(Strict):
         masu_version: the release that wrote the package.
         engine: name of the engine profile that it was written for.
         dtype: the model's own element type.
+        family: the `model_type` as which the checkpoint was read.
+        overrides: what a named model's entry, or the caller, gave beside the checkpoint: those
+            fields of `ModelSpec` that shape a package and are not at their defaults.
         recipe: the recipe as applied; null without one.
         files: hash of each file of the package; of model.safetensors, of its header.
         tensors: hash of each stored array's bytes, by its name in model.safetensors.
         source_tensors: hash of each source tensor's bytes.
         formats: weight spec of each matrix, the text of its `.spec` metadata.
-        text_vectors: rendered prompts and their token ids; none are written yet.
+        text_vectors: what the package makes of some texts, checked at every load.
+        carried: values of config.json that the package's dialect has no words for, by their
+            place; `masu migrate` kept them here and puts them back. Not written if there are none.
     """
 
     format_version: Annotated[Literal[1], IntegersOnly]
@@ -97,17 +103,22 @@ class Manifest(Strict):
     engine: str
     dtype: FloatDType
     source: Source
+    family: str
+    overrides: dict[str, JsonValue]
     recipe: dict[str, JsonValue] | None
     files: dict[PackageFile, Sha256]
     tensors: dict[str, Sha256]
     source_tensors: dict[str, Sha256]
     formats: dict[str, str]
     ledger: Ledger
-    text_vectors: tuple[()]
+    text_vectors: tuple[TextVector, ...]
+    carried: dict[str, JsonValue] | None = None
 
     def to_bytes(self) -> bytes:
         """ASCII JSON with sorted keys: equal manifests are equal bytes."""
         values = self.model_dump(mode="json")
+        if self.carried is None:
+            del values["carried"]
         text = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
         return f"{text}\n".encode("ascii")
 

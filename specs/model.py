@@ -1,11 +1,12 @@
 """The whole of config.json: a language model, a classifier, or a speculator."""
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, TypeAdapter
 
 from masu.specs.blocks.classifier import ClassifierConfig
 from masu.specs.blocks.decoder import DecoderConfig
+from masu.specs.blocks.embedding import EmbeddingConfig
 from masu.specs.blocks.speculator import DFlashSpeculatorConfig
 from masu.specs.codec import TokenCodecConfig
 from masu.specs.generation import GenerationConfig
@@ -31,6 +32,11 @@ class LanguageModelConfig(Strict):
     def network(self) -> DecoderConfig:
         return self.decoder_config
 
+    def with_embedding(self, embedding: EmbeddingConfig) -> Self:
+        """The same model with other tables."""
+        network = self.decoder_config.model_copy(update={"embedding_config": embedding})
+        return self.model_copy(update={"decoder_config": network})
+
     def tensors(self) -> Entries:
         yield from under(self.ROOT, self.decoder_config.tensors())
 
@@ -48,6 +54,11 @@ class ClassifierModelConfig(Strict):
     @property
     def network(self) -> ClassifierConfig:
         return self.classifier_config
+
+    def with_embedding(self, embedding: EmbeddingConfig) -> Self:
+        """The same model with other tables."""
+        network = self.classifier_config.model_copy(update={"embedding_config": embedding})
+        return self.model_copy(update={"classifier_config": network})
 
     def tensors(self) -> Entries:
         yield from under(self.ROOT, self.classifier_config.tensors())

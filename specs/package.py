@@ -14,9 +14,13 @@ from masu.specs.engines import DEFAULT_ENGINE, dialect_of
 from masu.specs.errors import NotAPackage, SchemaError
 from masu.specs.formats import WeightFormat
 from masu.specs.formats.base import Planes
-from masu.specs.jsonfile import read_json_file
+from masu.specs.jsonfile import MAX_BYTES, read_json_file
 from masu.specs.manifest import MANIFEST, Manifest
 from masu.specs.model import MODEL_CONFIG, ModelConfig
+from masu.specs.output import recover
+from masu.specs.regular_file import read_regular
+from masu.specs.response_format import refuse_response_format
+from masu.specs.row_parts import RowPart, joined
 from masu.specs.schema_errors import validate_json
 from masu.specs.tensor_table import check_table, expected_tensors
 from masu.specs.tensors import ArraySpec
@@ -93,8 +97,22 @@ class Package:
 
         Raises:
             ContainerError: no such array, or the file changed since it was opened.
+            TensorError: the file holds it in parts that do not belong together.
         """
+        for path, parts in self._row_parts.items():
+            if name.startswith(f"{path}."):
+                suffix = name.removeprefix(path)
+                pieces = [self.container.read(f"{part.path}{suffix}") for part in parts]
+                return joined(name, self.tensors()[name], pieces)
         return self.container.read(self.dialect.stored_name(name))
+
+    def view(self, name: str) -> np.ndarray:
+        """The same in the mapped file, for whoever uses the stored bytes in place."""
+        return self.container.view(self.dialect.stored_name(name))
+
+    @property
+    def _row_parts(self) -> Mapping[str, tuple[RowPart, ...]]:
+        return self.dialect.row_parts(self.config)
 
 
 def read_config(path: Path) -> tuple[ModelConfig, Dialect]:
@@ -105,8 +123,14 @@ def read_config(path: Path) -> tuple[ModelConfig, Dialect]:
         EngineError: of a release, but in a form that masu cannot read yet.
     """
     raw = read_json_file(path)
+    refuse_response_format(raw, str(path))
+    return canonical_config(raw, str(path))
+
+
+def canonical_config(raw: Any, path: str) -> tuple[ModelConfig, Dialect]:
+    """The same of a parsed config.json; `path` names the file in messages."""
     dialect = dialect_of(raw)
-    where = str(path) if dialect.name == DEFAULT_ENGINE else f"{path} (read as {dialect.name})"
+    where = path if dialect.name == DEFAULT_ENGINE else f"{path} (read as {dialect.name})"
     canonical = json.dumps(dialect.decode_config(raw)).encode()
     return validate_json(MODEL_CONFIG, canonical, where), dialect
 
@@ -116,14 +140,12 @@ def read_manifest(path: Path) -> Manifest | None:
     file = path / MANIFEST
     if not file.exists():
         return None
-    try:
-        return Manifest.from_bytes(file.read_bytes(), str(file))
-    except OSError as error:
-        raise SchemaError(f"{file} cannot be read: {error.strerror}") from error
+    return Manifest.from_bytes(read_regular(file, MAX_BYTES, error=SchemaError), str(file))
 
 
 def require_package(path: Path) -> None:
     """Raises NotAPackage where there is nothing that could be opened as one."""
+    recover(path)
     try:
         if not path.is_dir():
             _refuse_non_folder(path)

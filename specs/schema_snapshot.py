@@ -2,9 +2,12 @@
 
 from typing import Any
 
+from masu.specs.fingerprints import FINGERPRINTS, Fingerprints
 from masu.specs.formats import WEIGHT_FORMAT
 from masu.specs.manifest import Manifest
 from masu.specs.model import MODEL_CONFIG
+from masu.specs.report import REPORT, Report
+from masu.specs.signature import Signature
 
 SNAPSHOT = "package.schema.json"
 """The committed copy, beside this file."""
@@ -19,6 +22,9 @@ def schema() -> dict[str, Any]:
         "config.json": _without_prose(MODEL_CONFIG.json_schema()),
         "model.safetensors: <matrix>.spec": _without_prose(WEIGHT_FORMAT.json_schema()),
         "manifest.json": _without_prose(Manifest.model_json_schema()),
+        FINGERPRINTS: _without_prose(Fingerprints.model_json_schema()),
+        REPORT: _without_prose(Report.model_json_schema()),
+        "signature.json": _without_prose(Signature.model_json_schema()),
     }
 
 

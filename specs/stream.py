@@ -43,6 +43,8 @@ class PlannedTensor:
         shape: logical shape, `[..., rows, columns]` as stored.
         arrays: every stored array, by its full name in the file.
         read: the values before the format's own rounding.
+        decoded: what the stored arrays decode to, float32, where the format holds codes and
+            rounding its parameters makes that differ from `read`; None where it is `read`.
         pieces: the stored bytes as (full array name, next piece); arrays may alternate, each
             array's pieces come in order.
         copied: the stretch of the source that the only stored array is a plain copy of, if it is.
@@ -55,3 +57,4 @@ class PlannedTensor:
     read: Reader
     pieces: Callable[[], Iterator[tuple[str, Piece]]]
     copied: FileRange | None = None
+    decoded: Reader | None = None

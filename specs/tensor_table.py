@@ -1,7 +1,7 @@
 """The table of tensors that a config and its formats imply, and how a file differs from it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from masu.specs.dialect import Dialect
@@ -13,6 +13,8 @@ from masu.specs.model import ModelConfig
 from masu.specs.tensors import ArraySpec, Matrix
 
 OTHER_PLANES: dict[Planes, Planes] = {"group_major": "row_major", "row_major": "group_major"}
+
+OTHER_AGE = "wrong order of group parameters, written by another release than config.json"
 
 
 def expected_tensors(
@@ -32,6 +34,25 @@ def expected_tensors(
     return table
 
 
+def stored_tensors(
+    config: ModelConfig,
+    formats: Mapping[str, WeightFormat],
+    dtype: str,
+    dialect: Dialect,
+    planes: Planes,
+) -> dict[str, ArraySpec]:
+    """The same arrays by the names, and in the pieces, in which the dialect's files hold them."""
+    table: dict[str, ArraySpec] = {}
+    expected = expected_tensors(config, formats, dtype, planes)
+    shapes = {path: entry.shape for path, entry in config.tensors() if isinstance(entry, Matrix)}
+    for path, parts in dialect.row_parts(config).items():
+        expected = {n: spec for n, spec in expected.items() if not n.startswith(f"{path}.")}
+        for part in parts:
+            arrays = formats[path].arrays(part.shape(shapes[path]), dtype, planes)
+            table |= {f"{part.path}.{suffix}": spec for suffix, spec in arrays.items()}
+    return table | {dialect.stored_name(name): spec for name, spec in expected.items()}
+
+
 def check_table(
     config: ModelConfig,
     formats: Mapping[str, WeightFormat],
@@ -47,8 +68,7 @@ def check_table(
     """
 
     def table(dtype: str, planes: Planes) -> dict[str, ArraySpec]:
-        expected = expected_tensors(config, formats, dtype, planes)
-        return {dialect.stored_name(name): spec for name, spec in expected.items()}
+        return stored_tensors(config, formats, dtype, dialect, planes)
 
     planes = dialect.planes
     dtype = _model_dtype(table("BF16", planes), table("F32", planes), found)
@@ -56,8 +76,18 @@ def check_table(
     problems = sorted(_differences(table(dtype, planes), other, found))
     if problems:
         message = f"{where} does not hold what config.json and the weight specs say"
-        raise TensorError(message, problems=problems)
+        raise TensorError(message, problems=problems, hint=_other_age(problems, dialect))
     return dtype
+
+
+def _other_age(problems: Sequence[str], dialect: Dialect) -> str | None:
+    """Which of the two files to change, where they come from two releases."""
+    if not any(OTHER_AGE in problem for problem in problems):
+        return None
+    return (
+        f"config.json is of {dialect.name}, model.safetensors is not: take both from one package,"
+        " and `masu migrate` that if an engine of another release is to load it"
+    )
 
 
 def _model_dtype(
@@ -95,5 +125,5 @@ def _difference(expected: ArraySpec, with_other_planes: ArraySpec, found: ArrayS
         return "wrong dtype"
     # Planes that are equally large both ways cannot be told apart; a file rarely has only those.
     if found == with_other_planes:
-        return "wrong order of group parameters, written by another release than config.json"
+        return OTHER_AGE
     return "wrong shape"

@@ -6,6 +6,7 @@ from masu.specs.dialect import Dialect
 from masu.specs.errors import SchemaError
 from masu.specs.formats import WeightFormat, parse_spec
 from masu.specs.model import ModelConfig
+from masu.specs.row_parts import RowPart
 from masu.specs.tensors import Matrix
 
 
@@ -22,16 +23,21 @@ def read_formats(
     formats: dict[str, WeightFormat] = {}
     problems: list[str] = []
     accounted: set[str] = set()
+    split = dialect.row_parts(config)
     for path, matrix in matrices.items():
-        stored = dialect.stored_name(path)
-        accounted.add(f"{stored}.spec")
-        try:
-            formats[path] = _read_format(stored, metadata)
-        except SchemaError as error:
-            problems += error.problems or (error.message,)
-            continue
-        accounted |= formats[path].metadata(stored).keys()
-        problems += _problems(stored, matrix, formats[path], metadata)
+        own = RowPart(dialect.stored_name(path), matrix.shape[-2])
+        for stored, rows in split.get(path, (own,)):
+            part = Matrix((*matrix.shape[:-2], rows, matrix.shape[-1]), matrix.layout)
+            accounted.add(f"{stored}.spec")
+            try:
+                format_ = _read_format(stored, metadata)
+            except SchemaError as error:
+                problems += error.problems or (error.message,)
+                continue
+            accounted |= format_.metadata(stored).keys()
+            problems += _problems(stored, part, format_, metadata)
+            if formats.setdefault(path, format_) != format_:
+                problems.append(f"{stored}.spec: expected the format of the rows above it")
     problems += [f"{key}: no matrix of config.json has this" for key in metadata.keys() - accounted]
     if problems:
         raise SchemaError(

@@ -98,11 +98,17 @@ def test_no_relative_imports(path: Path) -> None:
 @pytest.mark.parametrize("path", SHIPPED, ids=relative)
 def test_jax_is_imported_by_its_backends_only(path: Path) -> None:
     uses_jax = bool({"jax", "jaxlib"} & libraries(tree(path)))
-    may = path.stem.startswith("jax") and path.parent in (
-        ROOT / "runtime/backends",
-        ROOT / "masu/cli",
+    backends = ROOT / "runtime/backends"
+    may = path.parent == backends / "native" or (
+        path.stem.startswith("jax") and path.parent in (backends, ROOT / "masu/cli")
     )
     assert may or not uses_jax
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=relative)
+def test_mlx_is_imported_by_its_backend_only(path: Path) -> None:
+    """It is an extra: everything else must import without it."""
+    assert path.parent == ROOT / "runtime/backends/mlx" or "mlx" not in libraries(tree(path))
 
 
 @pytest.mark.parametrize("path", python_files("masu"), ids=relative)
@@ -133,8 +139,19 @@ def test_every_package_is_in_the_wheel() -> None:
 def test_every_data_file_is_in_the_wheel() -> None:
     patterns = setuptools_settings()["package-data"]["*"]
     files = [path for name in ("masu", *FOLDERS) for path in (ROOT / name).rglob("*.*")]
-    data = {path.name for path in files if path.suffix not in (".py", ".pyc") and path.is_file()}
+    code = (".py", ".pyc", ".cpp", ".h", ".so")
+    data = {path.name for path in files if path.suffix not in code and path.is_file()}
     assert not {name for name in data if not any(fnmatch(name, pattern) for pattern in patterns)}
+
+
+def test_every_source_of_the_kernels_is_built_and_shipped() -> None:
+    """In a source distribution the build finds only what MANIFEST.in names."""
+    sources = ROOT / "runtime/backends/native/cpp"
+    built = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert not {path.name for path in sources.glob("*.cpp") if f'"{path.name}"' not in built}
+    shipped = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
+    assert shipped[:2] == ["recursive-include", relative(sources)]
+    assert {f"*{path.suffix}" for path in sources.iterdir()} <= set(shipped[2:])
 
 
 def test_static_tools_see_every_module() -> None:

@@ -49,6 +49,14 @@ def test_command_line_pages_are_current() -> None:
     assert printed == (ROOT / "docs/cli.md").read_text(), "run docs/cli_pages.py > docs/cli.md"
 
 
+def test_engines_page_is_current() -> None:
+    command = [sys.executable, ROOT / "docs/engines_page.py"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert printed == (ROOT / "docs/engines.md").read_text(), (
+        "run docs/engines_page.py > docs/engines.md"
+    )
+
+
 def test_families_page_is_current() -> None:
     command = [sys.executable, ROOT / "docs/families_page.py"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -19,8 +19,23 @@ def problems(path: Path, engine: str | None = None) -> set[str]:
     return {finding.kind for finding in masu.check(path, engine=engine) if finding.is_problem}
 
 
-def test_a_golden_package_is_sound_and_loads_on_the_engine() -> None:
-    assert problems(GOLDEN / "llama-tied/engine", "uzu-0.6") == set()
+def rules(path: Path, engine: str) -> dict[str | None, str]:
+    """Severity by the id of each rule that a finding comes from."""
+    findings = masu.check(path, engine=engine)
+    return {found.rule: found.severity for found in findings if found.rule is not None}
+
+
+def test_a_golden_package_is_sound_and_small() -> None:
+    """Nothing but the head dims of a test model stands against it, and a chat is always told of."""
+    assert problems(GOLDEN / "llama-tied/engine") == set()
+    judged = rules(GOLDEN / "llama-tied/engine", "uzu-0.6")
+    assert judged.pop("attention-head-dims") == "problem"
+    assert judged == {"own-prompts": "warning"}
+
+
+def test_what_an_engine_computes_otherwise_is_no_problem() -> None:
+    """Gemma 2 caps its attention logits."""
+    assert rules(GOLDEN / "gemma2/engine", "uzu-0.6")["no-attention-soft-cap"] == "warning"
 
 
 class Drifted(Package):
@@ -53,7 +68,8 @@ def test_an_engine_without_the_block_refuses() -> None:
 
 
 def test_a_classifier_is_loaded_too() -> None:
-    assert problems(GOLDEN / "modernbert/engine", "uzu-0.6") == set()
+    assert problems(GOLDEN / "modernbert/engine") == set()
+    assert set(rules(GOLDEN / "modernbert/engine", "uzu-0.6")) == {"attention-head-dims"}
     package = Package.open(GOLDEN / "modernbert/engine")
     (found,) = load_findings(Drifted(**vars(package)))
     assert "decoder.forgotten" in found.message
@@ -90,8 +106,9 @@ def test_an_unknown_engine_is_refused_first(tmp_path: Path) -> None:
 def test_a_package_in_another_dialect_is_refused_by_the_engine(tmp_path: Path) -> None:
     source = GOLDEN / "llama-tied/hf"
     masu.convert(source, tmp_path / "package", engine="uzu-0.5", verify=False)
-    assert problems(tmp_path / "package", "uzu-0.5") == set()
+    assert "other-release" not in rules(tmp_path / "package", "uzu-0.5")
     findings = masu.check(tmp_path / "package", engine="uzu-0.6")
-    assert [f.message for f in findings if f.is_problem] == [
-        "the package is written for uzu-0.5, not for this release"
-    ]
+    [found] = [f for f in findings if f.rule == "other-release"]
+    assert found.is_problem
+    assert found.message.startswith("the package is written for uzu-0.5, not for this release")
+    assert "masu migrate --engine uzu-0.6" in found.message

@@ -7,17 +7,27 @@ from importlib import import_module
 import click
 
 from masu.cli.failure import PIPE_CLOSED, exit_code, report
+from masu.cli.signals import Terminated, heard
 
 COMMANDS = (
     "convert",
+    "quantize",
     "check",
+    "verify",
+    "migrate",
+    "diff",
+    "sign",
+    "pull",
+    "push",
     "run",
     "chat",
     "classify",
     "bench",
     "info",
     "list-models",
+    "list-recipes",
     "schema",
+    "capabilities",
     "quickstart",
 )
 
@@ -35,13 +45,14 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> None:
         try:
-            self._invoke_and_flush(ctx)
+            with heard():
+                self._invoke_and_flush(ctx)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except BrokenPipeError:
             _discard_output()
             ctx.exit(PIPE_CLOSED)
-        except (Exception, KeyboardInterrupt) as error:
+        except (Exception, KeyboardInterrupt, Terminated) as error:
             report(error)
             ctx.exit(exit_code(error))
 

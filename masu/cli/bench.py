@@ -37,7 +37,7 @@ from masu.cli import options
 def command(package: Path, **settings: Any) -> None:
     """Measure PACKAGE: one JSON object a line, for each figure as soon as it is known.
 
-    load; weights_in_file, weights_in_memory (the JAX backend holds float32, whatever is stored),
+    load; weights_in_file, weights_in_memory (the jax backend holds float32, whatever is stored),
     state, resident and peak memory of this process; in every round time_to_first_token, prefill
     and decode; compiled_programs. Round 0 also compiles, or fetches what was compiled before.
     """

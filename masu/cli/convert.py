@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from masu.cli import options
+from masu.cli import options, rebuilding
 from masu.cli.completion import complete_source
 from masu.cli.output import durations, note, print_columns, print_json, size
 from masu.cli.progress import shown_progress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Convert a checkpoint into a package, with a verdict.")
-@click.argument("source", shell_complete=complete_source)
+@click.argument("source", required=False, shell_complete=complete_source)
 @click.option(
     "-o",
     "--output",
@@ -41,16 +41,41 @@ if TYPE_CHECKING:
     metavar="E",
     help="Engine release that the package is for.",
 )
+@click.option(
+    "--recipe",
+    metavar="R",
+    help="Quantise on the way: a recipe by name (see list-recipes), a file, or keep.",
+)
+@click.option(
+    "--calibration",
+    metavar="F",
+    help="Text file for calibrated methods, or generated: text that the model makes up.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="Measure fidelity, and write it as an HTML page.",
+)
 @click.option("--family", metavar="F", help="Read the checkpoint as this model_type.")
 @click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub repository.")
 @click.option("--overwrite", is_flag=True, help="Replace a package that is already there.")
+@click.option("--resume", is_flag=True, help="Go on where an interrupted run stopped.")
+@click.option(
+    "--from-manifest",
+    "manifest",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="Make the package again that this manifest.json records, and say whether it is identical.",
+)
 @click.option("--no-verify", is_flag=True, help="Skip the verdict.")
 @click.option("--offline", is_flag=True, help="Use only what was downloaded before.")
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be written; write nothing.")
 @options.as_json
+@click.pass_context
 def command(
-    source: str, *, out: Path | None, only_plan: bool, overwrite: bool, no_verify: bool,
-    as_json: bool, **chosen: Any,
+    ctx: click.Context, source: str | None, *, out: Path | None, only_plan: bool, overwrite: bool,
+    resume: bool, manifest: Path | None, no_verify: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Convert SOURCE into a package, load it strictly, and compare its numbers.
 
@@ -59,20 +84,31 @@ def command(
     (pypi:name==version).
 
     Prints the folder of the package. Exit status 1 means that the package does not compute what
-    the source says; then nothing is left behind.
+    the source says; then nothing is left behind. With --from-manifest, SOURCE is needed only if
+    the package was made from local files, and 1 also means that the packages differ.
     """
-    if only_plan:
+    running = {"overwrite": overwrite, "resume": resume, "verify": not no_verify}
+    if manifest is not None:
+        if only_plan:
+            raise click.UsageError("--plan writes nothing that could be compared with a manifest")
+        running["offline"] = chosen["offline"]
+        rebuilding.run(ctx, manifest, source, out, as_json, running, describe)
+    elif source is None:
+        raise click.UsageError("Missing argument 'SOURCE'.")
+    elif only_plan:
         _plan(source, out, as_json, chosen)
     else:
-        verify = not no_verify
-        _convert(source, out, as_json, {"overwrite": overwrite, "verify": verify, **chosen})
+        _convert(source, out, as_json, {**running, **chosen})
 
 
 def _plan(source: str, out: Path | None, as_json: bool, chosen: Mapping[str, Any]) -> None:
     from masu.pipeline import plan
 
     with shown_progress() as on_event:
-        planned = plan(source, out, on_event=on_event, **chosen)
+        settings = {
+            key: value for key, value in chosen.items() if key not in ("calibration", "report")
+        }
+        planned = plan(source, out, on_event=on_event, **settings)
     if as_json:
         print_json({**_plan_figures(planned), "ledger": planned.conversion.ledger.model_dump()})
     else:
@@ -125,6 +161,8 @@ def describe(finished: "Conversion") -> None:
     )
     if finished.verdict is not None:
         note(f"verdict, {finished.verdict.level}: {finished.verdict.describe()}")
+        for remark in finished.verdict.told:
+            note(f"note: {remark}")
     note(durations(finished.seconds))
 
 

@@ -5,6 +5,7 @@ import traceback
 
 import click
 
+from masu.cli.signals import Terminated
 from masu.specs.errors import MasuError, VerdictError
 
 YES, NO, CANNOT, INTERRUPTED = 0, 1, 2, 130
@@ -15,9 +16,14 @@ DEFECT = "this is a defect in masu, not in your input\n\nhint: report it, with t
 
 
 def exit_code(error: BaseException) -> int:
-    """1 if the error is an answer (the verdict is no), 130 for Ctrl-C, 2 for all others."""
+    """1 if the error is an answer (the verdict is no), 130 for Ctrl-C, 2 for all others.
+
+    143 for SIGTERM and 129 for SIGHUP.
+    """
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if isinstance(error, Terminated):
+        return 128 + error.signal  # as shells report it
     return NO if isinstance(error, VerdictError) else CANNOT
 
 
@@ -28,6 +34,8 @@ def report(error: BaseException) -> None:
             _say("error", str(error))
         case KeyboardInterrupt():
             _say("error", "interrupted")
+        case Terminated():
+            _say("error", f"ended by {error.signal.name}")
         case OSError():
             _say("error", _describe(error))
         case _:

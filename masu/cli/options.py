@@ -11,9 +11,14 @@ DTYPES = click.Choice(["float32", "float16", "bfloat16"])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
+junit = click.option(
+    "--junit", type=click.Path(path_type=Path, dir_okay=False), metavar="F",
+    help="Also write a JUnit XML report to F.",
+)  # fmt: skip
+
 package = click.argument("package", type=click.Path(path_type=Path))
 
-backend = click.option("--backend", metavar="B", help="Runtime backend (jax, numpy).")
+backend = click.option("--backend", metavar="B", help="Runtime backend (native, jax, mlx, numpy).")
 
 dtype = click.option(
     "--dtype", type=DTYPES, help="Compute in this type; without it, as the engine does."

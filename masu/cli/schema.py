@@ -10,7 +10,7 @@ def command() -> None:
     """Print the package format as JSON Schema.
 
     One schema for each kind of JSON text in a package: config.json, the weight specs in the
-    metadata of model.safetensors, and manifest.json.
+    metadata of model.safetensors, manifest.json and signature.json.
     """
     from masu.specs.schema_snapshot import schema
 

@@ -63,7 +63,7 @@ BROKEN = [
         {"tensors": {"x": "ab"}},
         'tensors.x: expected a string of the form ^[0-9a-f]{64}$, found "ab"',
     ),
-    ({"text_vectors": [1]}, "text_vectors: expected a list of 0, found a list of 1"),
+    ({"text_vectors": [1]}, "text_vectors[0]: expected an object, found 1"),
     ({"time": "now"}, "time: unknown field"),
     (
         {"files": {"../secret": HASH}},

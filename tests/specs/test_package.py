@@ -12,9 +12,7 @@ from package_copies import WEIGHTS, Weights, add_manifest, copy_package, edit_co
 
 from masu.specs.errors import (
     ContainerError,
-    EngineError,
     NotAPackage,
-    PackageError,
     SchemaError,
     TensorError,
 )
@@ -408,11 +406,14 @@ def _rename(weights: Weights, old: str, new: str) -> None:
     weights.metadata = {key.replace(old, new): text for key, text in weights.metadata.items()}
 
 
-def test_gated_attention_of_uzu_0_5_is_refused(tmp_path: Path) -> None:
+def test_a_gate_of_uzu_0_5_is_a_matrix_of_its_own(tmp_path: Path) -> None:
+    """`test_migration` has packages in which it stands there."""
     folder = as_uzu_0_5(copy_package("llama", tmp_path))
     gate: dict[str, Any] = {"gate_projection_config": {}}
     edit_config(folder, lambda config: layer(config)["mixer_config"].update(gate))
-    with pytest.raises(EngineError) as caught:
+    with pytest.raises(SchemaError) as caught:
         Package.open(folder)
-    assert "layer_configs[0].mixer_config.gate_projection_config" in caught.value.problems[0]
-    assert not isinstance(caught.value, PackageError)
+    assert caught.value.problems == (
+        "decoder.transformer.layers.0.mixer.gate_projection.weights.spec: missing; every matrix"
+        " has exactly one",
+    )

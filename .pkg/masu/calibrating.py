@@ -1,0 +1,1 @@
+../../masu/calibrating.py

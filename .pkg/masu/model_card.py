@@ -1,0 +1,1 @@
+../../masu/model_card.py

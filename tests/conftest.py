@@ -1,0 +1,26 @@
+"""The stand-in for the Hub, one per file of tests, empty for each of them."""
+
+from collections.abc import Iterator
+
+import pytest
+from hub_server import HubServer
+from huggingface_hub import constants
+from huggingface_hub.utils import close_session
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HubServer]:
+    with HubServer() as running:
+        yield running
+        close_session()
+
+
+@pytest.fixture
+def hub(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+    """The stand-in, empty."""
+    # Telemetry would ask the real Hub for a list; a token of this machine is nobody's business.
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    server.clear()
+    return server
