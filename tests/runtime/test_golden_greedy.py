@@ -10,6 +10,7 @@ from golden import ENGINE_CASES, GOLDEN
 from golden_sources import expected_source, logits_bound
 from shared_backends import shared_backend
 
+from masu.runtime.backends import why_not
 from masu.runtime.generate import Ending, generate
 from masu.runtime.model import load_model
 from masu.runtime.sampling import Sampling
@@ -34,7 +35,17 @@ def comparable(case: str, prompt: int) -> int:
     return int(close[0]) if len(close) else STEPS
 
 
-@pytest.mark.parametrize("name", ["jax", "mlx"])
+HAS_KERNELS = why_not("native") is None
+
+BACKENDS = [
+    pytest.param("native", marks=[] if HAS_KERNELS else pytest.mark.nightly),
+    pytest.param("jax", marks=pytest.mark.nightly if HAS_KERNELS else []),
+    "mlx",
+]
+"""The compiled backend that is the default here; the other one is for nights."""
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("case", GENERATING)
 def test_greedy_continuation(case: str, name: str) -> None:
     """The prompt in one step, then token by token."""
