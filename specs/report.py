@@ -127,7 +127,7 @@ class Fidelity(Strict):
 
     text: MeasuredText
     reference: str
-    reference_bytes: Count
+    reference_bytes: Bytes
     dtype: str
     backend: str
     mean_kl: Nonnegative
@@ -135,8 +135,8 @@ class Fidelity(Strict):
     top1_agreement: Fraction
     perplexity: Nonnegative
     reference_perplexity: Nonnegative
-    bytes: Count
-    parameters: Count
+    bytes: Bytes
+    parameters: Bytes
     bits_per_weight: Nonnegative
     worst: tuple[WorstPosition, ...]
     matrices: tuple[MatrixError, ...]
@@ -158,7 +158,7 @@ class OtherPackage(Strict):
     """Another package of the same model, measured on the same text, to compare with."""
 
     name: str
-    bytes: Count
+    bytes: Bytes
     bits_per_weight: Nonnegative
     mean_kl: Nonnegative
     p99_kl: Nonnegative
@@ -199,7 +199,7 @@ class Report(Strict):
     fidelity: Fidelity | None
     others: tuple[OtherPackage, ...]
     seconds: dict[str, Nonnegative]
-    peak_memory: Count
+    peak_memory: Bytes
     machine: Machine
     manifest: Sha256 | None = None
 

@@ -18,6 +18,11 @@ def test_a_report_survives_its_file(tmp_path: Path) -> None:
     assert read_report(tmp_path) == hostile_report()
 
 
+def test_sizes_may_be_beyond_four_gigabytes() -> None:
+    large = hostile_report().model_dump() | {"peak_memory": 5 * 2**30}
+    assert Report.model_validate(large).peak_memory == 5 * 2**30
+
+
 def test_no_report_is_none(tmp_path: Path) -> None:
     assert read_report(tmp_path) is None
 
