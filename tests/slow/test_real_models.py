@@ -107,7 +107,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module", params=[SMOLLM2, GEMMA3], ids=["smollm2", "gemma3"])
+MODELS = [
+    pytest.param(SMOLLM2, id="smollm2"),
+    pytest.param(GEMMA3, id="gemma3", marks=pytest.mark.nightly),
+]
+
+
+@pytest.fixture(scope="module", params=MODELS)
 def real(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Real]:

