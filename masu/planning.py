@@ -16,7 +16,7 @@ from masu.specs.container_writer import BUFFER_BYTES
 from masu.specs.dtypes import FLOAT_DTYPES, FloatDType
 from masu.specs.engine import EngineProfile
 from masu.specs.engines import DEFAULT_ENGINE, find_engine
-from masu.specs.errors import ConfigError, SourceError
+from masu.specs.errors import ConfigError, EngineError, SourceError
 from masu.specs.models import ModelSpec
 from masu.specs.output import refuse_occupied
 from masu.specs.package_writer import PackageContents
@@ -168,7 +168,28 @@ def make_plan(
     )
     quantisation = None if recipe is None else _quantised(conversion, recipe, engine)
     keeps_codes = settings.recipe == KEEP
-    return Plan(checkpoint, spec, conversion, quantisation, engine, target, keeps_codes)
+    plan = Plan(checkpoint, spec, conversion, quantisation, engine, target, keeps_codes)
+    _refuse_other_planes(plan)
+    return plan
+
+
+def _refuse_other_planes(plan: Plan) -> None:
+    """Codes that are kept come with group parameters in the order of the newest release."""
+    planes, dtype = plan.engine.dialect.planes, plan.conversion.dtype
+    other = [
+        tensor.name
+        for tensor in plan.conversion.stream
+        if tensor.format is not None
+        and [*tensor.format.arrays(tensor.shape, dtype, planes).values()]
+        != [*tensor.arrays.values()]
+    ]
+    if other:
+        raise EngineError(
+            f"{plan.source.name}: quantised matrices cannot be written for {plan.engine.name} "
+            "directly",
+            problems=other,
+            hint=f"convert for {DEFAULT_ENGINE}, then masu migrate --engine {plan.engine.name}",
+        )
 
 
 def _recipe(recipe: str | Path | Recipe | None) -> Recipe | None:

@@ -16,7 +16,7 @@ from masu.quantizers.plan import plan_quantisation
 from masu.quantizers.sensitivity import sensitivities
 from masu.quantizers.stream_source import StreamSource
 from masu.runtime.network import load_network
-from masu.specs.errors import OutputError, RecipeError, RequestError
+from masu.specs.errors import EngineError, OutputError, RecipeError, RequestError
 from masu.specs.formats import D4S4Spec, FullPrecisionSpec, HybridSpec, MLXSpec
 from masu.specs.package import Package
 from masu.specs.package_stream import stream_of
@@ -248,3 +248,13 @@ def test_untouched_matrices_are_copied(tmp_path: Path) -> None:
         if isinstance(each, FullPrecisionSpec):
             array = f"{name}.weights"
             assert before.read(array).tobytes() == after.read(array).tobytes()
+
+
+def test_kept_codes_for_an_older_engine_take_two_steps(tmp_path: Path) -> None:
+    """Its planes lie the other way; converting and migrating turns them."""
+    source = GOLDEN / "llama-mlx-4bit-g64" / "hf"
+    with pytest.raises(EngineError, match=r"cannot be written for uzu-0\.5"):
+        plan(source, engine="uzu-0.5")
+    masu.convert(source, tmp_path / "new", verify=False)
+    masu.migrate(tmp_path / "new", tmp_path / "old", engine="uzu-0.5")
+    assert Package.open(tmp_path / "old").planes == "row_major"
