@@ -23,8 +23,9 @@ def test_a_sound_package_is_used_as_it_is(tmp_path: Path) -> None:
     assert done.answer == quickstart("hello", tmp_path / "package").answer
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_from_nothing_to_an_answer(tmp_path: Path) -> None:
+    """CI does the same by the README's first command, in an environment of its own."""
     first = quickstart(out=tmp_path / "package")
     assert "Paris" in first.answer
     assert first.conversion is not None
