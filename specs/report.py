@@ -16,13 +16,13 @@ from masu.specs.jsonfile import MAX_BYTES
 from masu.specs.manifest import MANIFEST, Sha256
 from masu.specs.regular_file import read_regular
 from masu.specs.schema_errors import validate_json
-from masu.specs.strict import Count, IntegersOnly, Strict
+from masu.specs.strict import U64, Count, IntegersOnly, Strict
 
 REPORT = "report.json"
 
 Nonnegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Bytes = Annotated[int, Field(ge=0)]
+Bytes = U64
 
 
 class MeasuredText(Strict):

@@ -142,8 +142,8 @@ def _described_type(schema: Schema, found: Any) -> str:
 
 def _bound(schema: Schema, found: Any) -> str:
     """The lower bound; the upper one (that of the stored integer type) only when it is broken."""
-    limit = schema["exclusiveMaximum"]
-    if isinstance(found, int) and found >= limit:
+    limit = schema.get("exclusiveMaximum")
+    if limit is not None and isinstance(found, int) and found >= limit:
         return f"< {limit}"
     lowest = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
     return f">= {lowest}"
