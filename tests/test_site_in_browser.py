@@ -14,7 +14,7 @@ from urllib.parse import urldefrag, urljoin
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page  # pyright: ignore[reportMissingImports]
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).parent.parent

@@ -34,7 +34,7 @@ def codes(rng, rows, low, high, group):
 
 
 def mlx():
-    import mlx.core as mx
+    import mlx.core as mx  # pyright: ignore[reportMissingImports]
 
     rng, tensors = np.random.default_rng(1), {}
     for bits, name in ((4, "q_proj"), (3, "k_proj"), (6, "v_proj")):
@@ -54,8 +54,8 @@ def mlx():
 
 def compressed_tensors():
     import torch
-    from compressed_tensors.compressors.pack_quantized import PackedQuantizationCompressor
-    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+    from compressed_tensors.compressors.pack_quantized import PackedQuantizationCompressor  # pyright: ignore[reportMissingImports]
+    from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme  # pyright: ignore[reportMissingImports]
 
     cases = {
         "group-asymmetric": (4, False, GROUP),
@@ -87,7 +87,7 @@ def compressed_tensors():
 
 def bitsandbytes():
     import torch
-    from bitsandbytes import functional
+    from bitsandbytes import functional  # pyright: ignore[reportMissingImports]
 
     rng, tensors = np.random.default_rng(3), {}
     for name, rows in SIZES.items():
