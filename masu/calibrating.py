@@ -8,6 +8,7 @@ from pathlib import Path
 
 from masu.events import Event, OnEvent
 from masu.quantizers.plan import Quantisation
+from masu.specs.errors import RequestError
 from masu.specs.formats.base import Planes
 
 
@@ -29,7 +30,7 @@ def calibrated(
         text: a file to calibrate on; `generated` for what the model makes up; None for masu's own.
 
     Raises:
-        RequestError: the text cannot be read, or is too short.
+        RequestError: the text cannot be read, is too short, or has no use.
     """
     from masu.quantizers.calibration import calibrate
     from masu.quantizers.calibration_text import calibration_texts
@@ -41,6 +42,7 @@ def calibrated(
             on_event(Event(stage, layers, total, "layers"))
 
     if not plan.needs_model:
+        refuse_idle_text(text)
         return plan
     texts = calibration_texts(StreamSource.of(plan.config, plan.originals), tokenizer, text)
     plan = promote(plan, texts[0], dtype, planes, partial(advance, "measure"))
@@ -48,6 +50,15 @@ def calibrated(
         scratch.mkdir()
         plan = calibrate(plan, texts, dtype, planes, scratch, partial(advance, "calibrate"))
     return plan
+
+
+def refuse_idle_text(text: str | Path | None) -> None:
+    """Raises RequestError for a calibration text that nothing would read."""
+    if text is not None:
+        raise RequestError(
+            f"calibration text {text}: nothing here is calibrated",
+            hint="leave --calibration out, or choose a recipe with a calibrated method (gptq)",
+        )
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from masu.calibrating import calibrated, scratch_in
+from masu.calibrating import calibrated, refuse_idle_text, scratch_in
 from masu.converter.provenance import hash_sources, manifest_source
 from masu.events import Event, OnEvent
 from masu.fidelity import planned_reference, write_page
@@ -153,7 +153,8 @@ def _calibrated(
     planned: Plan, scratch: Path, text: str | Path | None, on_event: OnEvent | None
 ) -> Plan:
     """The plan with the codes of calibrated methods, if its recipe has some."""
-    if planned.quantisation is None or not planned.quantisation.needs_model:
+    if planned.quantisation is None:
+        refuse_idle_text(text)
         return planned
     conversion, planes = planned.conversion, planned.engine.dialect.planes
     made = calibrated(

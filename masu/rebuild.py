@@ -46,6 +46,8 @@ def rebuild(
     resume: bool = False,
     verify: bool = True,
     offline: bool = False,
+    calibration: str | Path | None = None,
+    report: str | Path | None = None,
     on_event: OnEvent | None = None,
 ) -> Rebuilt:
     """Convert once more with the settings of a manifest, and compare every hash.
@@ -68,6 +70,8 @@ def rebuild(
         resume=resume,
         verify=verify,
         offline=offline,
+        calibration=calibration,
+        report=report,
         on_event=on_event,
     )
     made = read_recorded(conversion.path)

@@ -121,7 +121,9 @@ def consistent(folder: Path, plan: ConversionPlan) -> Verdict:
     diverging = None
     if sure < len(ids) or not error <= bound:
         diverging = walk(package, [trace]).diverging
-    exact = reference_logits(PlanSource.of(plan, exact=True), ids) if plan.rounded else trace.logits
+    exact = (
+        reference_logits(PlanSource.of(plan, exact=True), ids) if _rounds(plan) else trace.logits
+    )
     return Verdict(
         level="consistent",
         passed=error <= bound and diverging is None,
@@ -138,6 +140,11 @@ _NEAR = (
     "the last {} tokens were compared block by block only: a router is near a tie at the first of"
     " them"
 )
+
+
+def _rounds(plan: ConversionPlan) -> bool:
+    """Whether anything is stored otherwise than exactly: in a narrower type, or as codes."""
+    return bool(plan.rounded) or any(tensor.decoded is not None for tensor in plan.stream)
 
 
 def _bound(config: TextModelConfig) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from masu.quantizers.methods import find_method, method_names
+from masu.quantizers.methods import find_method
 from masu.specs.errors import RecipeError
 from masu.specs.formats import HybridSpec, WeightFormat
 from masu.specs.recipe import SMALLEST_GROUP, Recipe, Rule, bound_format
@@ -182,6 +182,3 @@ def _halved(wanted: WeightFormat) -> WeightFormat | None:
     if size is None or size % 2 or size // 2 < SMALLEST_GROUP:
         return None
     return wanted.model_copy(update={"group_size": size // 2})
-
-
-__all__ = ["Assignment", "assign", "fit", "method_names"]

@@ -49,8 +49,8 @@ def joined(parts: list[Divergence]) -> Divergence:
 
 
 def _of_block(reference: np.ndarray, package: np.ndarray, targets: np.ndarray) -> Divergence:
-    p = _log_softmax(reference, "the reference")
-    q = _log_softmax(package, "the package")
+    p = log_softmax(reference, "the reference")
+    q = log_softmax(package, "the package")
     rows = np.arange(len(targets))
     choice, reference_choice = q.argmax(axis=-1), p.argmax(axis=-1)
     loss, reference_loss = -q[rows, targets], -p[rows, targets]
@@ -65,7 +65,7 @@ def _of_block(reference: np.ndarray, package: np.ndarray, targets: np.ndarray) -
     )
 
 
-def _log_softmax(logits: np.ndarray, whose: str) -> np.ndarray:
+def log_softmax(logits: np.ndarray, whose: str) -> np.ndarray:
     if not np.isfinite(logits).all():
         raise TensorMismatch(
             f"{whose} computes logits that are not finite, so nothing can be compared",

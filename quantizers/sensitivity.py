@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from masu.quantizers.calibration import OnLayer
+from masu.quantizers.divergence import log_softmax
 from masu.quantizers.encoding import as_float32
 from masu.quantizers.plan import Quantisation
 from masu.quantizers.stream_source import StreamSource
@@ -103,18 +104,12 @@ def _swap(source: StreamSource, rounded: Mapping[str, PlannedTensor], name: str 
 def _divergences(
     source: StreamSource, rounded: Mapping[str, PlannedTensor], runs: list[_Run]
 ) -> dict[str, float]:
-    expected = _log_softmax(runs[0].stages.leave(runs[0].x))
+    expected = log_softmax(runs[0].stages.leave(runs[0].x), "the model as it is")
     found: dict[str, float] = {}
     for run in runs[1:]:
         assert run.matrix is not None
         is_table = ".embedding." in run.matrix
         _swap(source, rounded, run.matrix if is_table else None)
-        actual = _log_softmax(run.stages.leave(run.x))
+        actual = log_softmax(run.stages.leave(run.x), f"the model with {run.matrix} rounded")
         found[run.matrix] = float((np.exp(expected) * (expected - actual)).sum(-1).mean())
     return found
-
-
-def _log_softmax(logits: Array) -> np.ndarray:
-    wide = np.asarray(logits, np.float64)
-    wide = wide - wide.max(-1, keepdims=True)
-    return wide - np.log(np.exp(wide).sum(-1, keepdims=True))

@@ -241,6 +241,12 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_options_that_a_plan_would_not_read_are_refused() -> None:
+    done = masu("convert", "anything", "--plan", "--report", "page.html", "--calibration", "t.txt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--calibration and --report has no use" in done.stderr
+
+
 # A shell makes its background jobs deaf to interrupts, and these tests may run in one.
 HEARING = """
 import signal

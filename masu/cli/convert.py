@@ -46,17 +46,8 @@ if TYPE_CHECKING:
     metavar="R",
     help="Quantise on the way: a recipe by name (see list-recipes), a file, or keep.",
 )
-@click.option(
-    "--calibration",
-    metavar="F",
-    help="Text file for calibrated methods, or generated: text that the model makes up.",
-)
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path),
-    metavar="F",
-    help="Measure fidelity, and write it as an HTML page.",
-)
+@options.calibration
+@options.report
 @click.option("--family", metavar="F", help="Read the checkpoint as this model_type.")
 @click.option("--revision", metavar="REV", help="Branch, tag or commit of a Hub repository.")
 @click.option("--overwrite", is_flag=True, help="Replace a package that is already there.")
@@ -91,7 +82,7 @@ def command(
     if manifest is not None:
         if only_plan:
             raise click.UsageError("--plan writes nothing that could be compared with a manifest")
-        running["offline"] = chosen["offline"]
+        running |= {name: chosen[name] for name in ("offline", "calibration", "report")}
         rebuilding.run(ctx, manifest, source, out, as_json, running, describe)
     elif source is None:
         raise click.UsageError("Missing argument 'SOURCE'.")
@@ -104,10 +95,11 @@ def command(
 def _plan(source: str, out: Path | None, as_json: bool, chosen: Mapping[str, Any]) -> None:
     from masu.pipeline import plan
 
+    settings = dict(chosen)
+    idle = [name for name in ("calibration", "report") if settings.pop(name) is not None]
+    if idle:
+        raise click.UsageError(f"--plan runs no model, so --{' and --'.join(idle)} has no use")
     with shown_progress() as on_event:
-        settings = {
-            key: value for key, value in chosen.items() if key not in ("calibration", "report")
-        }
         planned = plan(source, out, on_event=on_event, **settings)
     if as_json:
         print_json({**_plan_figures(planned), "ledger": planned.conversion.ledger.model_dump()})

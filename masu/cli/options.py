@@ -24,6 +24,16 @@ dtype = click.option(
     "--dtype", type=DTYPES, help="Compute in this type; without it, as the engine does."
 )
 
+calibration = click.option(
+    "--calibration", metavar="F",
+    help="Text file for calibrated methods, or generated: text that the model makes up.",
+)  # fmt: skip
+
+report = click.option(
+    "--report", type=click.Path(path_type=Path), metavar="F",
+    help="Measure fidelity, and write it as an HTML page.",
+)  # fmt: skip
+
 system = click.option(
     "--system", metavar="TEXT", help="System message; without it, the package's own."
 )

@@ -30,17 +30,8 @@ if TYPE_CHECKING:
     metavar="R",
     help="A ready-made recipe by name (see list-recipes), or a TOML or JSON file.",
 )
-@click.option(
-    "--calibration",
-    metavar="F",
-    help="Text file for calibrated methods, or generated: text that the model makes up.",
-)
-@click.option(
-    "--report",
-    type=click.Path(path_type=Path),
-    metavar="F",
-    help="Measure fidelity, and write it as an HTML page.",
-)
+@options.calibration
+@options.report
 @click.option("--overwrite", is_flag=True, help="Replace a package that is already there.")
 @options.as_json
 def command(package: Path, *, out: Path, recipe: str, as_json: bool, **chosen: Any) -> None:

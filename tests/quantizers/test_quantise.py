@@ -21,6 +21,7 @@ from masu.specs.formats import D4S4Spec, FullPrecisionSpec, HybridSpec, MLXSpec
 from masu.specs.package import Package
 from masu.specs.package_stream import stream_of
 from masu.specs.recipe import Promotion, Recipe, Rule
+from masu.verdict import consistent
 
 TIED = GOLDEN / "llama-tied"
 IDS = np.arange(24) * 7 % 300
@@ -143,6 +144,24 @@ def test_calibration_text_that_is_missing_or_short(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="at least 32 tokens"):
         calibration_texts(source, tokenizer, tmp_path / "short.txt")
     assert all(len(ids) >= 32 for ids in calibration_texts(source, tokenizer))
+
+
+def test_a_calibration_text_that_nothing_reads_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="nothing here is calibrated"):
+        quantize(TIED / "engine", tmp_path / "out", "int8", calibration=tmp_path / "text.txt")
+    with pytest.raises(RequestError, match="nothing here is calibrated"):
+        masu.convert(TIED / "hf", tmp_path / "out", calibration="generated", verify=False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_consistent_verdict_says_what_codes_cost(tmp_path: Path) -> None:
+    """The source is bfloat16 like the package: all that is lost is lost to 4 bits."""
+    masu.convert(TIED / "hf", tmp_path / "out", recipe="int4", verify=False)
+    coded = consistent(tmp_path / "out", plan(TIED / "hf", recipe="int4").conversion)
+    assert coded.passed
+    assert coded.rounding > 0.1
+    masu.convert(TIED / "hf", tmp_path / "plain", verify=False)
+    assert consistent(tmp_path / "plain", plan(TIED / "hf").conversion).rounding == 0
 
 
 def test_promotion_goes_where_rounding_costs_the_most(tmp_path: Path) -> None:
