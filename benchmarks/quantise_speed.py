@@ -40,12 +40,14 @@ def contenders(peer_python: str | None) -> list[Contender]:
 def report(size: int, found: list[Contender]) -> None:
     base = statistics.median(found[0].seconds)
     print(f"{size / 1e9:.2f} GB of bfloat16, sync included; 1 min load {os.getloadavg()[0]:.1f}")
-    print(f"{'':16} {'median s':>9} {'min s':>7} {'max s':>7} {'x masu':>7} {'peak MB':>8}")
+    titles = f"{'median s':>9} {'min s':>7} {'max s':>7} {'x masu':>7} {'cpu s':>7} {'peak MB':>8}"
+    print(f"{'':16} {titles}")
     for each in found:
         middle = statistics.median(each.seconds)
         print(
             f"{each.name:16} {middle:9.2f} {min(each.seconds):7.2f} {max(each.seconds):7.2f} "
-            f"{middle / base:7.2f} {max(each.peak_bytes) / 1e6:8.0f}"
+            f"{middle / base:7.2f} {statistics.median(each.cpu_seconds):7.2f} "
+            f"{max(each.peak_bytes) / 1e6:8.0f}"
         )
 
 

@@ -9,7 +9,8 @@ from masu.converter.convert import ConversionPlan
 from masu.specs.manifest import Source
 from masu.specs.stream import FileRange
 
-CHUNK = 8 * 1024 * 1024
+CHUNK = 256 * 1024
+"""Bytes read at a time: when they are hashed, they are still in a core's own cache."""
 
 
 def manifest_source(checkpoint: Checkpoint) -> Source:
@@ -34,11 +35,11 @@ def hash_sources(
 
 
 def _digest(tensor: SourceTensor) -> str:
-    digest = hashlib.sha256()
-    with tensor.stored.path.open("rb") as file:
+    digest, buffer = hashlib.sha256(), memoryview(bytearray(CHUNK))
+    with tensor.stored.path.open("rb", buffering=0) as file:
         file.seek(tensor.stored.offset)
         left = tensor.stored.length
-        while left and (data := file.read(min(CHUNK, left))):
-            digest.update(data)
-            left -= len(data)
+        while left and (count := file.readinto(buffer[:left])):
+            digest.update(buffer[:count])
+            left -= count
     return digest.hexdigest()

@@ -19,6 +19,7 @@ from masu.runtime.weights import Weight
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.engines import ENGINES
 from masu.specs.formats import WEIGHT_FORMAT, FullPrecisionSpec, WeightFormat
+from masu.specs.formats.native import encoders
 from masu.specs.recipe import named_recipes
 
 _INT4 = {"type": "IntSpec", "bits": 4, "group_size": 32, "is_symmetric": False}
@@ -110,6 +111,7 @@ class Capabilities:
 
     Attributes:
         default_backend: what `masu run` takes without `--backend`.
+        encoders_why_not: why the compiled encoders are missing; None where they are there.
         methods, recipes, engines: names that `quantize` and `check` know.
         versions: of Python and libraries; None where one is not installed.
     """
@@ -118,6 +120,7 @@ class Capabilities:
     processor: str
     default_backend: str
     backends: tuple[BackendEntry, ...]
+    encoders_why_not: str | None
     methods: tuple[str, ...]
     recipes: tuple[str, ...]
     engines: tuple[str, ...]
@@ -131,6 +134,7 @@ def capabilities() -> Capabilities:
         processor=cpu_name(),
         default_backend=load_backend().name,
         backends=tuple(map(_backend, backend_names())),
+        encoders_why_not=encoders.why_not(),
         methods=tuple(method_names()),
         recipes=tuple(named_recipes()),
         engines=tuple(ENGINES),

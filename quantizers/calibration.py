@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from masu.quantizers.encoding import as_float32, read_values
+from masu.quantizers.encoding import read_values
 from masu.quantizers.method import CalibratedMethod
 from masu.quantizers.methods import find_method
 from masu.quantizers.observation import ObservingBackend
@@ -20,6 +20,7 @@ from masu.quantizers.plan import Quantisation
 from masu.quantizers.stream_source import StreamSource
 from masu.runtime.loader import Loader
 from masu.runtime.reference import Stages
+from masu.specs.dtypes import as_float32
 from masu.specs.formats import WeightFormat
 from masu.specs.formats.base import Arrays, Planes
 from masu.specs.stream import Piece, PlannedTensor

@@ -13,10 +13,12 @@ import numpy as np
 
 from masu.quantizers.method import Method
 from masu.specs.container_layout import stored_bytes
+from masu.specs.dtypes import as_float32
 from masu.specs.errors import TensorMismatch
 from masu.specs.formats.base import Arrays, Format, Planes
 from masu.specs.formats.d4s4 import D4S4Spec
 from masu.specs.formats.d4s4_codebook import sample_rows
+from masu.specs.formats.native.encoders import all_finite
 from masu.specs.stream import Piece, PlannedTensor
 from masu.specs.tensors import ArraySpec, Shape
 
@@ -67,8 +69,8 @@ def _stored(
         return
 
     def encode(block: Block) -> Arrays:
-        values = read_values(tensor, *block)
-        return method.encode(target, values, dtype, planes)
+        read = _read_finite if method.takes_narrow else read_values
+        return method.encode(target, read(tensor, *block), dtype, planes)
 
     blocks = _blocks(tensor.shape, target, method)
     if len(tensor.shape) > 2 or len(blocks) == 1:
@@ -140,19 +142,20 @@ def read_values(tensor: PlannedTensor, start: int, stop: int) -> np.ndarray:
     Raises:
         TensorMismatch: NaN or infinity among them, which no format with codes can say.
     """
-    values = as_float32(tensor.read(start, stop))
-    if not np.isfinite(values).all():
+    return as_float32(_read_finite(tensor, start, stop))
+
+
+def _read_finite(tensor: PlannedTensor, start: int, stop: int) -> np.ndarray:
+    """As `read_values`, but narrower types as they are."""
+    values = tensor.read(start, stop)
+    is_finite = all_finite(values)
+    if is_finite is None:
+        values = as_float32(values)
+        is_finite = np.isfinite(values).all()
+    if not is_finite:
         raise TensorMismatch(
             f"{tensor.name}: expected finite values, found NaN or infinity in entries "
             f"{start} to {stop}",
             hint="quantising would spread them over whole groups; look at the source's weights",
         )
     return values
-
-
-def as_float32(values: np.ndarray) -> np.ndarray:
-    """The same numbers; bfloat16 is the upper half of a float32, which is the fast way."""
-    if values.dtype.name == "bfloat16":
-        bits = np.ascontiguousarray(values).view(np.uint16).astype(np.uint32)
-        return np.left_shift(bits, 16, out=bits).view(np.float32)
-    return values.astype(np.float32)

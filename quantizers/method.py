@@ -18,11 +18,13 @@ class Method:
         calibrated: whether it looks at activations, so that a model has to run first.
         rows_apart: whether each row of a matrix is encoded by itself, so that a matrix never has
             to be in memory as a whole (if its format allows that).
+        takes_narrow: whether it wants bfloat16 and float16 as they are, not as float32.
     """
 
     name: ClassVar[str]
     calibrated: ClassVar[bool] = False
     rows_apart: ClassVar[bool] = True
+    takes_narrow: ClassVar[bool] = False
 
     def problem(self, weight_format: Format) -> str | None:
         """Why it cannot write this format."""

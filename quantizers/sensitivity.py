@@ -12,7 +12,6 @@ import numpy as np
 
 from masu.quantizers.calibration import OnLayer
 from masu.quantizers.divergence import log_softmax
-from masu.quantizers.encoding import as_float32
 from masu.quantizers.plan import Quantisation
 from masu.quantizers.stream_source import StreamSource
 from masu.runtime.backend import Array
@@ -20,6 +19,7 @@ from masu.runtime.backends.numpy import NumpyBackend
 from masu.runtime.blocks.decoder import Entered
 from masu.runtime.loader import Loader
 from masu.runtime.reference import Stages
+from masu.specs.dtypes import as_float32
 from masu.specs.stream import PlannedTensor
 
 TOKENS = 64

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from masu.quantizers.encoding import as_float32
+from masu.specs.dtypes import as_float32
 from masu.specs.formats import FullPrecisionSpec, WeightFormat
 from masu.specs.formats.base import Planes
 from masu.specs.model import TextModelConfig

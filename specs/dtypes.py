@@ -46,3 +46,11 @@ def dtype_name(dtype: np.dtype) -> str:
 def alignment(dtype: str) -> int:
     """Bytes that a tensor of this type is aligned to; complex numbers count as their parts."""
     return 4 if dtype == "C64" else NUMPY_DTYPES[dtype].itemsize
+
+
+def as_float32(values: np.ndarray) -> np.ndarray:
+    """The same numbers; bfloat16 is the upper half of a float32, which is the fast way."""
+    if values.dtype == NUMPY_DTYPES["BF16"]:
+        bits = np.ascontiguousarray(values).view(np.uint16).astype(np.uint32)
+        return np.left_shift(bits, 16, out=bits).view(np.float32)
+    return values.astype(np.float32)

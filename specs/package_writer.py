@@ -82,7 +82,7 @@ class PackageContents:
             for key, value in tensor.format.metadata(tensor.name).items()
         }
 
-    @property
+    @cached_property
     def layout(self) -> FileLayout:
         """Exact header and size of model.safetensors."""
         arrays: dict[str, ArraySpec] = {}

@@ -36,6 +36,7 @@ def relative(path: Path) -> str:
 
 SHIPPED = python_files("masu", *FOLDERS)
 SOURCES = [*SHIPPED, *python_files("tests", "examples", "benchmarks", "docs")]
+INCLUDE = "recursive-include"
 MODULES = {module_name(path): path for path in SHIPPED}
 
 
@@ -144,14 +145,16 @@ def test_every_data_file_is_in_the_wheel() -> None:
     assert not {name for name in data if not any(fnmatch(name, pattern) for pattern in patterns)}
 
 
-def test_every_source_of_the_kernels_is_built_and_shipped() -> None:
+@pytest.mark.parametrize("folder", ["runtime/backends/native/cpp", "specs/formats/native/cpp"])
+def test_every_compiled_source_is_built_and_shipped(folder: str) -> None:
     """In a source distribution the build finds only what MANIFEST.in names."""
-    sources = ROOT / "runtime/backends/native/cpp"
+    sources = ROOT / folder
     built = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert folder in built
     assert not {path.name for path in sources.glob("*.cpp") if f'"{path.name}"' not in built}
-    shipped = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").split()
-    assert shipped[:2] == ["recursive-include", relative(sources)]
-    assert {f"*{path.suffix}" for path in sources.iterdir()} <= set(shipped[2:])
+    lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
+    [shipped] = [line.split()[2:] for line in lines if line.split()[:2] == [INCLUDE, folder]]
+    assert {f"*{path.suffix}" for path in sources.iterdir()} <= set(shipped)
 
 
 def test_static_tools_see_every_module() -> None:

@@ -14,6 +14,7 @@ import masu
 from masu.inventory import FORMATS, BackendEntry
 from masu.runtime.backends import backend_names, load_backend, why_not
 from masu.specs.formats import WeightFormat
+from masu.specs.formats.native import encoders
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,7 @@ def test_names_are_those_that_other_commands_know(found: masu.Capabilities) -> N
     assert "int4" in found.recipes
     assert "uzu-0.6" in found.engines
     assert found.versions["masu"] == masu.__version__
+    assert found.encoders_why_not == encoders.why_not()
 
 
 def test_command_prints_it_for_people_and_for_programs(found: masu.Capabilities) -> None:
@@ -96,3 +98,4 @@ def test_command_prints_it_for_people_and_for_programs(found: masu.Capabilities)
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert f"backend {found.default_backend}, the default" in text
     assert all(recipe in text for recipe in found.recipes)
+    assert (found.encoders_why_not or "compiled") in text

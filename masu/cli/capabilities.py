@@ -53,6 +53,7 @@ def _print(found: "Capabilities") -> None:
     click.echo()
     print_columns(
         [
+            ("encoders", found.encoders_why_not or "compiled"),
             ("methods", ", ".join(found.methods)),
             ("recipes", ", ".join(found.recipes)),
             ("engines", ", ".join(found.engines)),

@@ -13,6 +13,7 @@ from masu.quantizers.method import Method
 from masu.specs.formats.base import Format, Planes
 from masu.specs.formats.grouped import extremes
 from masu.specs.formats.mlx import MLXParameters, MLXSpec
+from masu.specs.formats.native.encoders import encode_mlx
 
 SMALLEST_SCALE = np.float32(1e-7)
 
@@ -39,6 +40,7 @@ class AsMLX(Method):
     """For the format that it is the method of, MLX's own."""
 
     name = "mlx"
+    takes_narrow = True
 
     def problem(self, weight_format: Format) -> str | None:
         if isinstance(self.core(weight_format), MLXSpec):
@@ -49,11 +51,24 @@ class AsMLX(Method):
         self, weight_format: Format, values: np.ndarray, dtype: str, planes: Planes
     ) -> Mapping[str, np.ndarray]:
         assert isinstance(weight_format, MLXSpec)  # `problem` has refused everything else
+        found = encode_mlx(values, weight_format.bits, weight_format.group_size)
+        if found is None:
+            return encode_in_numpy(weight_format, values, dtype, planes)
+        parameters = MLXParameters(found.scales, found.biases)
+        return weight_format.store_packed(found.packed, parameters, values.shape, dtype, planes)
 
-        def fit(groups: np.ndarray, dtype: str, whole: np.ndarray | None) -> MLXParameters:
-            return grid(groups, weight_format.bits)
 
-        return weight_format.encode_with(fit, values, dtype, planes)
+def encode_in_numpy(
+    spec: MLXSpec, values: np.ndarray, dtype: str, planes: Planes
+) -> dict[str, np.ndarray]:
+    """What is stored of finite values: the steps that the compiled encoder takes at once."""
+
+    def fit(groups: np.ndarray, dtype: str, whole: np.ndarray | None) -> MLXParameters:
+        return grid(groups, spec.bits)
+
+    # A huge group of one value has the scale 0 and the codes 0, as in MLX: its bias says it all.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return spec.encode_with(fit, values, dtype, planes)
 
 
 METHOD = AsMLX()

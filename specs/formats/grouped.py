@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from masu.specs.dtypes import as_float32
 from masu.specs.formats.base import Format, Planes
+from masu.specs.formats.ladder import Ladder, Steps
+from masu.specs.formats.native import encoders
 from masu.specs.formats.packing import pack
 from masu.specs.formats.planes import ROW_MULTIPLE, GroupPlane, group_problem
 from masu.specs.tensors import Layout, Shape
@@ -24,6 +27,9 @@ Fit: TypeAlias = Callable[[np.ndarray, str, np.ndarray | None], Any]
 CHUNK = 1 << 16
 """Elements encoded at a time: 256 KiB of float32, so that the temporaries of a step stay in a
 core's own cache. No value depends on it."""
+
+COMPILED = 4
+"""So many times as much where compiled code, which needs no temporaries, does most of it."""
 
 _ZERO = np.float32(0)
 
@@ -72,6 +78,15 @@ class GroupedFormat(Format):
     def values(self, codes: np.ndarray, parameters: Any) -> np.ndarray:
         """What the codes stand for: float32, by the operations of `decode`."""
 
+    @property
+    def ladder(self) -> Ladder | None:
+        """The levels that codes name, of a format whose groups only scale them."""
+        return None
+
+    def steps(self, parameters: Any) -> Steps:
+        """How groups scale the ladder; only where there is one."""
+        raise NotImplementedError
+
     @abstractmethod
     def planes(
         self, parameters: Any, plane: GroupPlane, dtype: str, lead: Shape
@@ -81,13 +96,16 @@ class GroupedFormat(Format):
     def grouped(self, values: np.ndarray) -> np.ndarray:
         """The groups of a matrix, contiguous: `[..., rows, groups, group_size]`."""
         groups = values.reshape(*values.shape[:-1], -1, self.group_size)
-        return np.ascontiguousarray(groups, np.float32)
+        if groups.dtype != np.float32:
+            groups = as_float32(groups)
+        return np.ascontiguousarray(groups)
 
     def store(
         self, codes: np.ndarray, parameters: Any, shape: Shape, dtype: str, planes: Planes
     ) -> dict[str, np.ndarray]:
         """The arrays of codes `[..., rows, groups, group_size]` and their parameters."""
-        return self._stored(pack(codes.reshape(shape), self.bits), parameters, shape, dtype, planes)
+        packed = pack(codes.reshape(shape), self.bits)
+        return self.store_packed(packed, parameters, shape, dtype, planes)
 
     def encode(self, values: np.ndarray, dtype: str, planes: Planes) -> dict[str, np.ndarray]:
         """Values of other floating dtypes become float32 chunk by chunk, without a copy of all."""
@@ -100,20 +118,22 @@ class GroupedFormat(Format):
         packed: list[np.ndarray] = []
         parameters: list[Any] = []
         whole = self.whole(values, dtype)
+        size = CHUNK * COMPILED if encoders.serves(self.ladder, self.group_size) else CHUNK
         for index in np.ndindex(values.shape[:-2]):
             shared = None if whole is None else whole[index]
-            for rows in _chunks(values[index]):
+            for rows in _chunks(values[index], size):
                 groups = self.grouped(rows)
                 found = fit(groups, dtype, shared)
                 packed.append(pack(self.codes(groups, found).reshape(rows.shape), self.bits))
                 parameters.append(found)
         lead = values.shape[:-1]
         weights = np.concatenate(packed).reshape(*lead, -1)
-        return self._stored(weights, _joined(parameters, lead), values.shape, dtype, planes)
+        return self.store_packed(weights, _joined(parameters, lead), values.shape, dtype, planes)
 
-    def _stored(
+    def store_packed(
         self, weights: np.ndarray, parameters: Any, shape: Shape, dtype: str, planes: Planes
     ) -> dict[str, np.ndarray]:
+        """As `store`, of codes that are packed already."""
         plane = GroupPlane.of(shape, self.group_size, self.layout, planes)
         return {"weights": weights, **self.planes(parameters, plane, dtype, shape[:-2])}
 
@@ -133,6 +153,12 @@ def extremes(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return lowest.reshape(shape), highest.reshape(shape)
 
 
+def largest_magnitude(groups: np.ndarray) -> np.ndarray:
+    """That of each group `[..., group_size]`."""
+    lowest, highest = extremes(groups)
+    return np.maximum(-lowest, highest)
+
+
 def _across_runs(operation: np.ufunc, turned: np.ndarray) -> np.ndarray:
     """One value for every four columns of `[runs, groups * 4]`. Minus zero becomes zero."""
     first, second, third, fourth = operation.reduce(turned, axis=0).reshape(-1, 4).T
@@ -143,6 +169,11 @@ def of_lowest_error(
     spec: GroupedFormat, groups: np.ndarray, candidates: Iterable[Parameters]
 ) -> Parameters:
     """Group by group the parameters that leave the smallest squared error, the first on ties."""
+    ladder = spec.ladder
+    if ladder is not None and encoders.serves(ladder, groups.shape[-1]):
+        tried = list(candidates)
+        steps = [spec.steps(parameters) for parameters in tried]
+        return _chosen(tried, encoders.lowest_error(groups, ladder, steps))
     remaining = iter(candidates)
     best = next(remaining)
     least = squared_error(spec, groups, best)
@@ -153,6 +184,13 @@ def of_lowest_error(
         pairs = zip(candidate, best, strict=True)
         best = type(best)(*(np.where(is_better, new, old) for new, old in pairs))
     return best
+
+
+def _chosen(tried: Sequence[Parameters], chosen: np.ndarray) -> Parameters:
+    """Of each field, in each group, that of the candidate of this index."""
+    fields = (np.stack(field) for field in zip(*tried, strict=True))
+    index = chosen[None].astype(np.intp)
+    return type(tried[0])(*(np.take_along_axis(field, index, 0)[0] for field in fields))
 
 
 def squared_error(spec: GroupedFormat, groups: np.ndarray, parameters: Any) -> np.ndarray:
@@ -167,10 +205,10 @@ def squared_error(spec: GroupedFormat, groups: np.ndarray, parameters: Any) -> n
     return np.ascontiguousarray(squares).sum(-1)
 
 
-def _chunks(matrix: np.ndarray) -> Iterator[np.ndarray]:
-    """Runs of rows, of about CHUNK elements each."""
+def _chunks(matrix: np.ndarray, elements: int) -> Iterator[np.ndarray]:
+    """Runs of rows, of about so many elements each."""
     rows, columns = matrix.shape
-    size = max(CHUNK // columns, 1)
+    size = max(elements // columns, 1)
     for start in range(0, rows, size):
         yield matrix[start : start + size]
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.formats.base import Planes
-from masu.specs.formats.grouped import GroupedFormat, of_lowest_error
+from masu.specs.formats.grouped import GroupedFormat, largest_magnitude, of_lowest_error
+from masu.specs.formats.ladder import Ladder, Steps
 from masu.specs.formats.lloyd_max_tables import Bits, GroupSize, bias_table, codebook
+from masu.specs.formats.native.encoders import levels_of, serves
 from masu.specs.formats.packing import pack, packed_shape, unpack
 from masu.specs.formats.planes import GroupPlane
 from masu.specs.formats.rounding import e4m3_bytes, e4m3_neighbour, e4m3_values
@@ -73,7 +75,7 @@ class LloydMaxSpec(GroupedFormat):
         self, groups: np.ndarray, dtype: str, whole: np.ndarray | None = None
     ) -> LloydMaxParameters:
         """By least squared error: every bias under the nearest scale, then the scales around it."""
-        nearest = e4m3_bytes(np.abs(groups).max(-1))
+        nearest = e4m3_bytes(largest_magnitude(groups))
         scales = e4m3_values(nearest)
         count = 1 if self.bias_bits is None else 2**self.bias_bits
         with_biases = (
@@ -87,15 +89,23 @@ class LloydMaxSpec(GroupedFormat):
         )
         return of_lowest_error(self, groups, others)
 
-    def codes(self, groups: np.ndarray, parameters: LloydMaxParameters) -> np.ndarray:
-        scales = parameters.scales
-        # Divided by infinity a group of scale zero becomes zero.
-        levels = groups / np.where(scales == 0, np.float32(np.inf), scales)[..., None]
-        if self.bias_bits is not None:
-            levels = levels + self._biases(parameters)
+    @property
+    def ladder(self) -> Ladder:
+        """Thresholds halfway between two levels."""
         table = codebook(self.bits, self.group_size, self.bias_bits)
-        midpoints = (table[1:] + table[:-1]) * np.float32(0.5)
-        return np.searchsorted(midpoints, levels).astype(np.uint8)
+        return Ladder(table, (table[1:] + table[:-1]) * np.float32(0.5))
+
+    def steps(self, parameters: LloydMaxParameters) -> Steps:
+        scales = parameters.scales
+        biases = np.float32(0) if self.bias_bits is None else self._biases(parameters)[..., 0]
+        one = np.ones_like(scales)
+        return Steps(scales, one * biases, scales, one)
+
+    def codes(self, groups: np.ndarray, parameters: LloydMaxParameters) -> np.ndarray:
+        ladder, steps = self.ladder, self.steps(parameters)
+        if serves(ladder, groups.shape[-1]):
+            return levels_of(groups, ladder, steps)
+        return np.searchsorted(ladder.thresholds, steps.places(groups)).astype(np.uint8)
 
     def values(self, codes: np.ndarray, parameters: LloydMaxParameters) -> np.ndarray:
         levels = codebook(self.bits, self.group_size, self.bias_bits)[codes]

@@ -11,7 +11,9 @@ import numpy as np
 
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.formats.base import Planes
-from masu.specs.formats.grouped import GroupedFormat, of_lowest_error
+from masu.specs.formats.grouped import GroupedFormat, largest_magnitude, of_lowest_error
+from masu.specs.formats.ladder import Ladder, Steps
+from masu.specs.formats.native.encoders import levels_of, serves
 from masu.specs.formats.packing import packed_shape, unpack
 from masu.specs.formats.planes import GroupPlane
 from masu.specs.formats.rounding import (
@@ -35,6 +37,18 @@ LARGEST = np.float32(6)
 OTHER_SCALES = (-1, 1, -2, 2, 3, 4, 5)
 """NVFP4 scales that are tried beside the nearest: so many E4M3 numbers away from it. Five numbers
 further up the largest magnitude is at about 4 instead of 6, where neighbours are closer."""
+
+
+def _ladder() -> Ladder:
+    """Halfway between two magnitudes, the one with the even code is nearest."""
+    levels = np.array(_MAGNITUDES, np.float32)
+    halfway = (levels[1:] + levels[:-1]) * np.float32(0.5)
+    below = np.nextafter(halfway, np.float32(0))
+    upper_is_even = np.arange(1, len(levels)) % 2 == 0
+    return Ladder(levels, np.where(upper_is_even, below, halfway), mirrored=True)
+
+
+_LADDER = _ladder()
 
 
 class MicrofloatParameters(NamedTuple):
@@ -92,7 +106,8 @@ class MicrofloatSpec(GroupedFormat):
         """The global scale: 1 for MXFP4; for NVFP4 such that the largest scale is 448."""
         if self.scale_mode == "mxfp4":
             return np.ones((*values.shape[:-2], 1, 1), np.float32)
-        peaks = np.abs(values).max((-2, -1), keepdims=True).astype(np.float32)
+        ends = [end((-2, -1), keepdims=True).astype(np.float32) for end in (values.min, values.max)]
+        peaks = np.abs(ends).max(0)
         global_scales = scale_above(peaks / (LARGEST * np.float32(448)), dtype)
         return np.where(peaks == 0, np.float32(1), global_scales)
 
@@ -104,7 +119,7 @@ class MicrofloatSpec(GroupedFormat):
         MXFP4: OCP MX v1.0 section 6.3 takes the exponent of the largest magnitude less 2, which
         cuts off what is above 6 steps; the next exponent, which cuts off nothing, is tried too.
         """
-        largest = np.abs(groups).max(-1)
+        largest = largest_magnitude(groups)
         shared = np.float32(1) if whole is None else whole
         global_scales = np.broadcast_to(shared, largest.shape)
         by_mode = self._powers_of_two if self.scale_mode == "mxfp4" else self._e4m3_scales
@@ -112,11 +127,19 @@ class MicrofloatSpec(GroupedFormat):
         parameters = (MicrofloatParameters(scales, global_scales) for scales in candidates)
         return of_lowest_error(self, groups, parameters)
 
+    @property
+    def ladder(self) -> Ladder:
+        return _LADDER
+
+    def steps(self, parameters: MicrofloatParameters) -> Steps:
+        scales, shared = parameters
+        return Steps(scales * shared, np.zeros_like(scales), scales, shared)
+
     def codes(self, groups: np.ndarray, parameters: MicrofloatParameters) -> np.ndarray:
-        steps = parameters.scales * parameters.global_scales
-        # Divided by infinity a group of scale zero becomes zero.
-        steps = groups / np.where(steps == 0, np.float32(np.inf), steps)[..., None]
-        return _nearest(steps)
+        steps = self.steps(parameters)
+        if serves(_LADDER, groups.shape[-1]):
+            return levels_of(groups, _LADDER, steps)
+        return _nearest(steps.places(groups))
 
     def values(self, codes: np.ndarray, parameters: MicrofloatParameters) -> np.ndarray:
         scaled = np.array(E2M1, np.float32)[codes] * parameters.scales[..., None]

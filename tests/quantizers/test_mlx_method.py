@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mlx_matrices import BITS, DTYPES, GROUP_SIZES, matrices
 
-from masu.quantizers.methods.mlx import METHOD
+from masu.quantizers.methods.mlx import METHOD, encode_in_numpy
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.formats import IntSpec, MLXSpec, parse_spec
 
@@ -22,11 +22,14 @@ def mlx_spec(bits: int, group_size: int) -> MLXSpec:
     return spec
 
 
-def encoded(matrix: np.ndarray, dtype: str, group_size: int, bits: int) -> list[np.ndarray]:
+def encoded(
+    matrix: np.ndarray, dtype: str, group_size: int, bits: int, encoder: str = "method"
+) -> list[np.ndarray]:
     """Codes, scales and biases as bytes, in rows."""
     spec = mlx_spec(bits, group_size)
     narrow = matrix.astype(NUMPY_DTYPES[dtype])
-    arrays = METHOD.encode(spec, narrow, dtype, "row_major")
+    encode = encode_in_numpy if encoder == "numpy" else METHOD.encode
+    arrays = encode(spec, narrow, dtype, "row_major")
     return [as_bytes(arrays[suffix]) for suffix in ("weights", "scales", "biases")]
 
 
@@ -34,15 +37,19 @@ def as_bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(np.uint8)
 
 
+@pytest.mark.parametrize("encoder", ["method", "numpy"])
 @pytest.mark.parametrize(("dtype", "group_size", "bits"), CASES)
-def test_bits_are_those_that_mlx_wrote(dtype: str, group_size: int, bits: int) -> None:
+def test_bits_are_those_that_mlx_wrote(
+    dtype: str, group_size: int, bits: int, encoder: str
+) -> None:
+    """By the method, which is compiled where there is a compiler, and by its numpy code."""
     with np.load(FIXTURES / "mlx_quantised.npz") as file:
         names = ("codes", "scales", "biases")
         wanted = [file[f"{dtype}-{group_size}-{bits}-{name}"] for name in names]
     given = matrices(dtype)
     assert len(given) == 40
     for index, matrix in enumerate(given):
-        found = encoded(matrix, dtype, group_size, bits)
+        found = encoded(matrix, dtype, group_size, bits, encoder)
         for name, array, expected in zip(names, found, wanted, strict=True):
             message = f"matrix {index}: {name}"
             np.testing.assert_array_equal(array, as_bytes(expected[index]), message)
