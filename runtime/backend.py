@@ -11,21 +11,20 @@ where the activations are float64) and rounded to the activations' dtype at the 
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 
-from masu.runtime import recurrence
+from masu.runtime import experts
+from masu.runtime.array_operations import Array, ArrayOperations, wide_dtype
 from masu.runtime.weights import Weight
-from masu.specs.blocks.activation import GELU, Activation, SiLU, SquaredReLU
+from masu.specs.blocks.activation import Activation
 from masu.specs.blocks.dense_mlp import Clipping
 from masu.specs.blocks.norm import NormalizationConfig
+from masu.specs.blocks.plain_mlp import PlainMLPConfig
 from masu.specs.dtypes import FLOAT_DTYPES, NUMPY_DTYPES
 from masu.specs.errors import RequestError
 from masu.specs.tensors import Shape
-
-Array: TypeAlias = Any
-"""An array of the backend's namespace."""
 
 ACTIVATION_DTYPES: dict[str, np.dtype] = {
     "float64": np.dtype(np.float64),
@@ -33,12 +32,7 @@ ACTIVATION_DTYPES: dict[str, np.dtype] = {
 }
 
 
-def wide_dtype(dtype: np.dtype) -> np.dtype:
-    """What activations of this dtype are summed in."""
-    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
-
-
-class Backend:
+class Backend(ArrayOperations):
     """Plain array code over `xp`; see the module for the rounding it keeps to.
 
     Attributes:
@@ -51,7 +45,6 @@ class Backend:
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]]
     reads_in_place: ClassVar[bool] = False
-    xp: Any
 
     def default_dtype(self, stored: str) -> str:
         """Activations for a package whose parameters have this type (the file's name for it)."""
@@ -108,6 +101,14 @@ class Backend:
         """
         return functools.partial(function, self, config)
 
+    def in_one(self, function: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+        """`function(*arrays, states)`, which calls compiled functions one after the other.
+
+        It returns a result and the states; a backend may run it as one program, which writes over
+        the states that it was given.
+        """
+        return function
+
     def compiled_programs(self) -> Mapping[str, int]:
         """How many programs were compiled so far, by the function (`layer.apply`); none here."""
         return {}
@@ -130,13 +131,6 @@ class Backend:
 
     # Products with weights.
 
-    def wide(self, x: Array) -> Array:
-        return x.astype(wide_dtype(x.dtype))
-
-    def product(self, left: Array, right: Array) -> Array:
-        """The matrix product of two wide arrays, at full precision."""
-        return self.xp.matmul(left, right)
-
     def embed(self, table: Weight, ids: Array, dtype: np.dtype) -> Array:
         """Rows `[tokens, width]` of a table `[vocab, width]`, as activations of `dtype`."""
         return table.decode(wide_dtype(dtype), self.xp)[ids].astype(dtype)
@@ -151,7 +145,7 @@ class Backend:
         wide = self.wide(x)
         return self.product(wide, weight.decode(wide.dtype, self.xp).T)
 
-    # Norms and activation functions.
+    # Norms and MLPs.
 
     def norm(
         self, x: Array, config: NormalizationConfig, scales: Array | None, biases: Array | None
@@ -161,11 +155,7 @@ class Backend:
         `only_normalization` rounds the normalised values and the scales before their product,
         `full_layer` rounds the product.
         """
-        wide = self.wide(x)
-        if config.subtract_mean:
-            wide = wide - self.xp.mean(wide, axis=-1, keepdims=True)
-        variance = self.xp.mean(wide * wide, axis=-1, keepdims=True)
-        out = wide / self.xp.sqrt(variance + config.epsilon)
+        out = self.normalised(self.wide(x), config)
         if scales is not None:
             shifted: Array = scales + (config.scale_offset or 0.0)
             if config.upcast_mode == "only_normalization":
@@ -174,52 +164,6 @@ class Backend:
         if biases is not None:
             out = self.wide(out.astype(x.dtype)) + biases
         return out.astype(x.dtype)
-
-    def activate(self, x: Array, activation: Activation) -> Array:
-        """An activation function of a wide array."""
-        match activation:
-            case SiLU(alpha=alpha):
-                return x * self.sigmoid(alpha * x)
-            case GELU(approximate=True):
-                inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
-                return 0.5 * x * (1.0 + self.xp.tanh(inner))
-            case GELU():
-                return 0.5 * x * (1.0 + self.erf(x * math.sqrt(0.5)))
-            case SquaredReLU():
-                return self.xp.maximum(x, 0.0) ** 2
-        return x
-
-    def sigmoid(self, x: Array) -> Array:
-        """Of a wide array; `exp` sees no positive number, so that nothing overflows."""
-        small = self.xp.exp(-self.xp.abs(x))
-        return self.xp.where(x >= 0, 1.0, small) / (1.0 + small)
-
-    def softplus(self, x: Array) -> Array:
-        """`log(1 + exp(x))` of a wide array, without overflow."""
-        return self.xp.maximum(x, 0.0) + self.xp.log1p(self.xp.exp(-self.xp.abs(x)))
-
-    def erf(self, x: Array) -> Array:
-        """`2/sqrt(pi) exp(-x^2) sum 2^n x^(2n+1) / (2n+1)!!`: terms of one sign, nothing cancels.
-
-        Beyond 6 the function is 1 in float64; at 6 the sum needs 90 terms.
-        """
-        x = self.xp.clip(x, -6.0, 6.0)
-        term = total = x
-        for n in range(1, 100):
-            term = term * (x * x) * (2.0 / (2 * n + 1))
-            total = total + term
-        return (2 / math.sqrt(math.pi)) * self.xp.exp(-x * x) * total
-
-    def soft_cap(self, x: Array, cap: float) -> Array:
-        """`cap * tanh(x / cap)` of a wide array."""
-        return self.xp.tanh(x / cap) * cap
-
-    def clip(self, x: Array, bounds: Clipping | None) -> Array:
-        """A wide array within `(lowest, highest)`; null leaves a side open."""
-        lowest, highest = bounds or (None, None)
-        if lowest is not None:
-            x = self.xp.maximum(x, lowest)
-        return x if highest is None else self.xp.minimum(x, highest)
 
     def gated_mlp(
         self,
@@ -242,80 +186,42 @@ class Backend:
         gates = self.activate(self.clip(self.wide(gates), gate_clipping), activation)
         return self.linear(values * gates.astype(x.dtype), down, down_biases)
 
-    def largest(self, values: Array, count: int) -> Array:
-        """Where the largest values of each row stand, `[rows, count]`; of equals the first wins."""
-        return self.xp.argsort(-values, axis=-1, stable=True)[:, :count]
-
-    def total(self, term: Callable[[Array], Array], count: int, start: Array) -> Array:
-        """`start + term(0) + term(1) + ...`, `count` terms, one after the other."""
-        for place in range(count):
-            start = start + term(np.int32(place))
-        return start
-
-    # Along the sequence, with a state of fixed size.
-
-    def causal_conv(
-        self, x: Array, history: Array, weights: Array, biases: Array | None, filled: Array
-    ) -> tuple[Array, Array]:
-        """One filter for each channel: wide `[tokens, channels]`, and the history after `filled`.
-
-        Args:
-            x: `[tokens, channels]`; rows from `filled` on are padding.
-            history: the `taps - 1` rows before, in the dtype of `x`.
-            weights: wide `[channels, taps]`; tap 0 meets the oldest row.
-            biases: wide `[channels]`.
-        """
-        xp, tokens, taps = self.xp, x.shape[0], weights.shape[1]
-        rows = xp.concatenate([history, x], axis=0)
-        wide = self.wide(rows)
-        out = sum(wide[tap : tap + tokens] * weights[:, tap] for tap in range(taps))
-        last = filled + xp.arange(taps - 1, dtype=np.int32)
-        return (out if biases is None else out + biases), rows[last]
-
-    def scan(
-        self, step: Callable[[Any, Any], tuple[Any, Array]], state: Any, inputs: Any
-    ) -> tuple[Any, Array]:
-        """`state, out = step(state, each)` along the first axis of all inputs; outputs stacked.
-
-        Args:
-            inputs: a named tuple of arrays, some of which may be None, as `step` gets it.
-        """
-        outputs = []
-        for place in range(len(inputs[0])):
-            each = (None if x is None else x[place] for x in inputs)
-            state, out = step(state, type(inputs)(*each))
-            outputs.append(out)
-        return state, self.xp.stack(outputs)
-
-    def recur(
+    def ungated_mlp(
         self,
-        queries: Array,
-        keys: Array,
-        values: Array,
-        log_decay: Array,
-        beta: Array | None,
-        state: Array,
-    ) -> tuple[Array, Array]:
-        """A state space, or with `beta` the gated delta rule: see `runtime/recurrence.py`."""
-        return recurrence.recur(self, queries, keys, values, log_decay, beta, state)
+        x: Array,
+        up: Weight,
+        up_biases: Array | None,
+        down: Weight,
+        down_biases: Array | None,
+        activation: Activation,
+    ) -> Array:
+        """`down(activation(up(x)))`; the activation is rounded."""
+        hidden = self.activate(self.wide(self.linear(x, up, up_biases)), activation)
+        return self.linear(hidden.astype(x.dtype), down, down_biases)
+
+    def experts(
+        self,
+        x: Array,
+        up: Weight,
+        up_biases: Array | None,
+        down: Weight,
+        down_biases: Array | None,
+        config: PlainMLPConfig,
+        chosen: Array,
+        weights: Array,
+    ) -> Array:
+        """What MLPs of a stack make of the rows that chose them, weighted and added up.
+
+        Each MLP's output is rounded; the sum is wide, and rounded at the end.
+
+        Args:
+            up, down: `[experts, rows, width]` and `[experts, width, hidden]`; biases alike.
+            config: of every one of them.
+            chosen, weights: int and wide `[tokens, active]`.
+        """
+        return experts.run(self, x, up, up_biases, down, down_biases, config, chosen, weights)
 
     # Attention.
-
-    def rotations(self, frequencies: Array, factor: Array, positions: Array) -> tuple[Array, Array]:
-        """Wide cosines and sines `[tokens, pairs]` of `positions` times `frequencies`."""
-        angles = positions.astype(frequencies.dtype)[:, None] * frequencies
-        return self.xp.cos(angles) * factor, self.xp.sin(angles) * factor
-
-    def rotate(self, x: Array, cosines: Array, sines: Array) -> Array:
-        """`[tokens, heads, width]` with the first `2 * pairs` channels turned, half by half.
-
-        Channel i pairs with channel `i + pairs`; channels past both halves stay as they are.
-        """
-        pairs = cosines.shape[-1]
-        wide, cosines, sines = self.wide(x), cosines[:, None], sines[:, None]
-        first, second = wide[..., :pairs], wide[..., pairs : 2 * pairs]
-        turned = [first * cosines - second * sines, second * cosines + first * sines]
-        return self.xp.concatenate([*turned, wide[..., 2 * pairs :]], axis=-1).astype(x.dtype)
 
     def attention(
         self,
@@ -381,14 +287,3 @@ class Backend:
             near = query - key < window if is_causal else abs(query - key) <= window // 2
             seen = seen & near
         return seen | (key == xp.minimum(query, capacity - 1))
-
-    def softmax(self, scores: Array, sinks: Array | None) -> Array:
-        """Over the last axis of wide scores `[heads, tokens, keys]`, with a sink for each head."""
-        peak = self.xp.max(scores, axis=-1, keepdims=True)
-        if sinks is not None:
-            peak = self.xp.maximum(peak, sinks[:, None, None])
-        shares = self.xp.exp(scores - peak)
-        total = self.xp.sum(shares, axis=-1, keepdims=True)
-        if sinks is not None:
-            total = total + self.xp.exp(sinks[:, None, None] - peak)
-        return shares / total

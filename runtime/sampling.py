@@ -111,6 +111,12 @@ class Sampling:
         given = {name: value for name, value in options.items() if value is not None}
         return replace(self, **given)  # pyright: ignore[reportArgumentType]
 
+    @property
+    def takes_the_largest(self) -> bool:
+        """Whether it is greedy, and every logit counts as it is."""
+        penalties = (self.repetition_penalty, self.presence_penalty, self.frequency_penalty)
+        return self.temperature == 0 and penalties == (1, 0, 0) and not self.banned_tokens
+
     def seeded(self) -> "Sampling":
         """With a seed, drawn if there was none, so that the reply can be had again."""
         return self if self.seed is not None else replace(self, seed=secrets.randbits(64))
@@ -145,6 +151,8 @@ def sample(logits: np.ndarray, sampling: Sampling, seen: Sequence[int], position
     """
     if not np.isfinite(logits).all():
         raise MasuError(f"the model's logits at position {position} are not finite numbers")
+    if sampling.takes_the_largest:
+        return int(np.argmax(logits))
     candidates = shortlist(logits, sampling, seen)
     if sampling.temperature == 0:
         return int(candidates.ids[np.argmax(candidates.logits)])

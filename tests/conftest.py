@@ -1,4 +1,4 @@
-"""The stand-in for the Hub, one per file of tests, empty for each of them."""
+"""The stand-in for the Hub, empty for each test; and the settings of the kernels, put back."""
 
 from collections.abc import Iterator
 
@@ -24,3 +24,14 @@ def hub(server: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     server.clear()
     return server
+
+
+@pytest.fixture
+def kernel_settings() -> Iterator[None]:
+    """Threads and instruction set are of the process: afterwards they are as they were."""
+    from masu.runtime.backends.native import library
+
+    threads, chosen = library.threads(), library.instruction_set()
+    yield
+    library.set_threads(threads)
+    library.use_instruction_set(chosen)

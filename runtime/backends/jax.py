@@ -87,6 +87,13 @@ class JaxBackend(Backend):
         # slower than its products one by one.
         return jax.lax.fori_loop(0, count, lambda place, sum_: sum_ + term(place), start)
 
+    def pulled_back(
+        self, function: Callable[..., Array], inputs: tuple[Any, ...], cotangent: Array
+    ) -> tuple[Any, ...]:
+        """The gradients of `sum(cotangent * function(*inputs))` by each of the inputs."""
+        _, pull = jax.vjp(function, *inputs)
+        return pull(cotangent)
+
     def product(self, left: Array, right: Array) -> Array:
         # By default accelerators multiply float32 in bfloat16 or TF32 parts.
         return jnp.matmul(left, right, precision=jax.lax.Precision.HIGHEST)

@@ -32,3 +32,10 @@ def apply(
     `history` and `x` have one dtype.
     """
     return backend.causal_conv(x, history, *parameters, context.filled)
+
+
+def apply_gated(
+    backend: Backend, parameters: ConvParameters, projected: Array, history: Array, context: Context
+) -> tuple[Array, Array]:
+    """As `apply`, of projected gates and x `[tokens, 3 * channels]`; not left wide."""
+    return backend.gated_conv(projected, history, *parameters, context.filled)

@@ -94,20 +94,15 @@ def apply(
 
 def _heads(backend: Backend, config: DeltaNetConfig, mixed: Array) -> tuple[Array, Array, Array]:
     """Queries and keys `[tokens, groups, head_dim]`, values `[tokens, heads, value_head_dim]`."""
-    keys = config.num_groups * config.head_dim
-    queries = _unit(backend, mixed[:, :keys].reshape(-1, config.num_groups, config.head_dim))
-    values = mixed[:, 2 * keys :].reshape(-1, config.num_heads, config.value_head_dim)
-    return (
-        queries * config.head_dim**-0.5,
-        _unit(backend, mixed[:, keys : 2 * keys].reshape(queries.shape)),
-        values,
-    )
+    groups, width = config.num_groups, 2 * config.num_groups * config.head_dim
+    both = _unit(backend, mixed[:, :width].reshape(-1, 2 * groups, config.head_dim))
+    values = mixed[:, width:].reshape(-1, config.num_heads, config.value_head_dim)
+    return both[:, :groups] * config.head_dim**-0.5, both[:, groups:], values
 
 
 def _unit(backend: Backend, x: Array) -> Array:
     """Each head at length 1, but for `KEY_EPSILON`."""
-    squares = backend.xp.sum(x * x, axis=-1, keepdims=True)
-    return x / backend.xp.sqrt(squares + KEY_EPSILON)
+    return backend.unit(x, KEY_EPSILON)
 
 
 def _log_decay(backend: Backend, parameters: DeltaNetParameters, decay: Array) -> Array:

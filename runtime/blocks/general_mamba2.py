@@ -61,7 +61,7 @@ def apply(
     steps = backend.softplus(inputs.steps + parameters.dt_bias)
     steps = blank_padding(backend, backend.clip(steps, config.step_limits), context)
     log_decay = -backend.xp.exp(parameters.a_log) * steps
-    values = inputs.x * steps[..., None]
+    values = backend.scaled(inputs.x, steps)
     out, memory = state_space.scan(backend, inputs, values, log_decay, common.skip, state.memory)
     out = _gated(backend, config, parameters.norm, out, inputs.gates)
     out = linear.apply(backend, common.out_projection, out.astype(x.dtype))

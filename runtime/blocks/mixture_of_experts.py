@@ -1,27 +1,20 @@
-"""A mixture of experts: a router picks a few MLPs of a stack for each token.
-
-One token runs the experts it chose, and reads no others' weights. Several tokens run every
-expert one after the other, and keep what they chose: each weight is read once, and no shape
-depends on the choice.
-"""
+"""A mixture of experts: a router picks a few MLPs of a stack for each token."""
 
 from typing import NamedTuple
 
 from masu.runtime.backend import Array, Backend
 from masu.runtime.blocks import linear, routing
 from masu.runtime.blocks.linear import Linear
-from masu.runtime.blocks.plain_mlp import PLAIN_MLPS
 from masu.runtime.blocks.routing import Choice
 from masu.runtime.loader import Loader
 from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
-from masu.specs.blocks.routing import SigmoidRouting
 
 
 class MixtureParameters(NamedTuple):
-    """`correction_biases` wide `[routed experts]`; the rest as their loaders say."""
+    """`of_experts` is what the routing function keeps of each; the rest as their loaders say."""
 
     router: Linear
-    correction_biases: Array | None
+    of_experts: Array | None
     experts: "ExpertParameters"
     gate: Linear | None
 
@@ -40,14 +33,19 @@ def load(
     config: MixtureOfExpertsConfig, loader: Loader, width: int, hidden: int
 ) -> MixtureParameters:
     """`hidden`, the width of dense MLPs, plays no part."""
-    rule, routed = config.routing_function, config.num_routed_experts
-    router = loader.under("router")
-    is_corrected = isinstance(rule, SigmoidRouting) and rule.has_correction_biases
+    return load_of(config, loader, width, expert_width=width)
+
+
+def load_of(
+    config: MixtureOfExpertsConfig, loader: Loader, width: int, expert_width: int
+) -> MixtureParameters:
+    """Experts may read another vector than the router, of a width of its own."""
+    router, routed = loader.under("router"), config.num_routed_experts
     gate = None if config.gate_config is None else loader.under("gate")
     return MixtureParameters(
         linear.load(router, routed, width, has_biases=config.router_has_biases),
-        router.vector("correction_biases", (routed,), "F32") if is_corrected else None,
-        _load_experts(config, loader.under("experts"), width),
+        routing.load(config.routing_function, router, routed),
+        _load_experts(config, loader.under("experts"), expert_width),
         None if gate is None else linear.load(gate, 1, width, has_biases=False),
     )
 
@@ -73,21 +71,27 @@ def apply(
     backend: Backend, config: MixtureOfExpertsConfig, parameters: MixtureParameters, x: Array
 ) -> Array:
     """`[tokens, width]` -> the same."""
-    choice = _with_shared(backend, config, parameters, x, _route(backend, config, parameters, x))
-    if x.shape[0] == 1:
-        experts, weights = choice.experts[0], choice.weights.T
-    else:
-        experts = backend.xp.arange(config.num_experts, dtype=choice.experts.dtype)
-        weights = _by_expert(backend, experts, choice)
+    return run(backend, config, parameters, x, choose(backend, config, parameters, x))
 
-    def weighted(place: Array) -> Array:
-        out = _run(backend, config, parameters.experts, x, experts[place])
-        weight = weights[place][:, None]
-        # What a token did not choose may be anything, infinite included.
-        return weight * backend.xp.where(weight != 0, out, 0.0)
 
-    nothing = backend.xp.zeros(x.shape, weights.dtype)
-    return backend.total(weighted, len(experts), nothing).astype(x.dtype)
+def choose(
+    backend: Backend, config: MixtureOfExpertsConfig, parameters: MixtureParameters, x: Array
+) -> Choice:
+    """The experts of each token `[tokens, width]`, shared ones included, and their weights."""
+    choice = _route(backend, config, parameters, x)
+    return _with_shared(backend, config, parameters, x, choice)
+
+
+def run(
+    backend: Backend,
+    config: MixtureOfExpertsConfig,
+    parameters: MixtureParameters,
+    x: Array,
+    choice: Choice,
+) -> Array:
+    """What the chosen experts make of `[tokens, expert width]`, weighted and added up."""
+    up, down = parameters.experts
+    return backend.experts(x, *up, *down, config.expert_config, *choice)
 
 
 def _route(
@@ -102,7 +106,7 @@ def _route(
         config.routing_function,
         logits,
         config.num_active_routed_experts,
-        parameters.correction_biases,
+        parameters.of_experts,
     )
 
 
@@ -125,22 +129,3 @@ def _with_shared(
         xp.concatenate([choice.experts, xp.broadcast_to(numbers, (tokens, shared))], axis=1),
         xp.concatenate([choice.weights, xp.broadcast_to(weight, (tokens, shared))], axis=1),
     )
-
-
-def _run(
-    backend: Backend,
-    config: MixtureOfExpertsConfig,
-    parameters: ExpertParameters,
-    x: Array,
-    expert: Array,
-) -> Array:
-    """What one expert makes of all tokens, wide `[tokens, width]`."""
-    own = ExpertParameters(*(linear.at(stack, expert) for stack in parameters))
-    mlp = PLAIN_MLPS[type(config.expert_config)]
-    return backend.wide(mlp.apply(backend, config.expert_config, own, x))
-
-
-def _by_expert(backend: Backend, experts: Array, choice: Choice) -> Array:
-    """The weights as `[experts, tokens]`, 0 where a token did not choose the expert."""
-    is_chosen = choice.experts[:, :, None] == experts
-    return backend.xp.sum(backend.xp.where(is_chosen, choice.weights[:, :, None], 0.0), axis=1).T

@@ -4,13 +4,26 @@ import math
 from typing import NamedTuple
 
 from masu.runtime.backend import Array, Backend
+from masu.runtime.loader import Loader
 from masu.specs.blocks.routing import (
     RoutingFunction,
+    ScaledSoftmaxRouting,
     SigmoidRouting,
     SoftmaxRouting,
     SoftmaxShareRouting,
     SparseMixerRouting,
 )
+
+
+def load(config: RoutingFunction, router: Loader, experts: int) -> Array | None:
+    """What the rule keeps of each expert, wide `[experts]`: corrections or scales, if any."""
+    match config:
+        case SigmoidRouting(has_correction_biases=True):
+            return router.vector("correction_biases", (experts,), "F32")
+        case ScaledSoftmaxRouting():
+            return router.vector("expert_scales", (experts,), "F32")
+        case _:
+            return None
 
 
 class Choice(NamedTuple):
@@ -25,18 +38,22 @@ def choose(
     config: RoutingFunction,
     logits: Array,
     active: int,
-    correction_biases: Array | None,
+    of_experts: Array | None,
 ) -> Choice:
-    """Choose `active` experts by wide router logits `[tokens, experts]`."""
+    """Choose `active` experts by wide router logits `[tokens, experts]`; the rest as loaded."""
     match config:
         case SoftmaxRouting():
             experts = _largest(backend, logits, active)
             return Choice(experts, backend.softmax(_at(backend, logits, experts), None))
+        case ScaledSoftmaxRouting():
+            experts = _largest(backend, logits, active)
+            shares = backend.softmax(_at(backend, logits, experts), None)
+            return Choice(experts, shares if of_experts is None else shares * of_experts[experts])
         case SoftmaxShareRouting():
             experts = _largest(backend, logits, active)
             return Choice(experts, _at(backend, backend.softmax(logits, None), experts))
         case SigmoidRouting():
-            return _by_sigmoid(backend, config, logits, active, correction_biases)
+            return _by_sigmoid(backend, config, logits, active, of_experts)
         case SparseMixerRouting():
             return _by_sparse_mixer(backend, config, logits)
 
@@ -89,7 +106,7 @@ def _largest(backend: Backend, values: Array, count: int) -> Array:
 
 
 def _at(backend: Backend, values: Array, places: Array) -> Array:
-    return backend.xp.take_along_axis(values, places, axis=-1)
+    return backend.picked(values, places)
 
 
 def _is_among(backend: Backend, places: Array, count: int) -> Array:

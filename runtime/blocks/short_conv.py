@@ -58,7 +58,5 @@ def apply(
 ) -> tuple[Array, ShortConvState]:
     """`[tokens, width]` -> the same, and the last gated inputs."""
     projected = linear.apply(backend, parameters.in_projection, x)
-    before, after, x = backend.xp.split(projected, 3, axis=-1)
-    mixed, history = conv.apply(backend, parameters.conv, before * x, state.history, context)
-    out = (backend.wide(after) * mixed).astype(x.dtype)
+    out, history = conv.apply_gated(backend, parameters.conv, projected, state.history, context)
     return linear.apply(backend, parameters.out_projection, out), ShortConvState(history)

@@ -106,7 +106,7 @@ def scan(
 ) -> tuple[Array, Array]:
     """The recurrence and its skip connection: wide `[tokens, inner]`, and the memory after it."""
     out, memory = backend.recur(inputs.queries, inputs.keys, values, log_decay, None, memory)
-    out = out + skip[:, None] * inputs.x
+    out = out + backend.scaled(inputs.x, skip)
     return out.reshape(out.shape[0], -1), memory
 
 

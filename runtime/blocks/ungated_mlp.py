@@ -28,6 +28,6 @@ def apply(
     backend: Backend, config: UngatedMLPConfig, parameters: UngatedMLPParameters, x: Array
 ) -> Array:
     """`[tokens, width]` -> the same."""
-    hidden = linear.apply(backend, parameters.up_projection, x)
-    hidden = backend.activate(backend.wide(hidden), config.activation).astype(x.dtype)
-    return linear.apply(backend, parameters.down_projection, hidden)
+    return backend.ungated_mlp(
+        x, *parameters.up_projection, *parameters.down_projection, config.activation
+    )

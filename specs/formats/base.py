@@ -69,6 +69,39 @@ class Format(Strict):
             joined[suffix] = first if axis is None else np.concatenate(parts, axis)
         return joined
 
+    @property
+    def rows_apart(self) -> int | None:
+        """Rows may be decoded in chunks that begin at a multiple of so many; None: only all."""
+        return self.row_multiple
+
+    def decode_rows(
+        self, arrays: Arrays, shape: Shape, start: int, stop: int, planes: Planes, dtype: Any
+    ) -> np.ndarray:
+        """Rows `start..stop` of a matrix `[rows, columns]`: those of `decode`, by themselves.
+
+        Where rows are not apart, all are decoded for them.
+        """
+        if (unit := self.rows_apart) is None:
+            return self.decode(arrays, shape, planes, dtype)[start:stop]
+        first, last = start // unit * unit, min(-(-stop // unit) * unit, shape[0])
+        own = (last - first, shape[1])
+        cut = self._cut(arrays, first, own, planes)
+        return self.decode(cut, own, planes, dtype)[start - first : stop - first]
+
+    def _cut(self, arrays: Arrays, first: int, own: Shape, planes: Planes) -> dict[str, np.ndarray]:
+        """The arrays of a matrix of the shape `own` whose first row is the row `first` here."""
+        before = self.arrays((first, own[1]), "BF16", planes)  # the type changes no shape
+        inside = self.arrays(own, "BF16", planes)
+        cut: dict[str, np.ndarray] = {}
+        for suffix, array in arrays.items():
+            if (axis := self.row_axis(suffix, planes)) is None:
+                cut[suffix] = array
+                continue
+            begin = before[suffix].shape[axis]
+            span = slice(begin, begin + inside[suffix].shape[axis])
+            cut[suffix] = array[..., span] if axis == -1 else array[..., span, :]
+        return cut
+
     def row_axis(self, suffix: str, planes: Planes) -> int | None:
         """The axis of a stored array along which rows lie; None if all rows share the array."""
         return -2

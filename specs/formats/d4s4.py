@@ -71,6 +71,15 @@ class D4S4Spec(Format):
         rotated = hadamard(scaled.reshape(shape), HADAMARD_BLOCK, xp=xp)
         return rotated * arrays["output_hadamard_factors"].astype(dtype)[None, :]
 
+    @property
+    def rows_apart(self) -> int | None:
+        return 1
+
+    def row_axis(self, suffix: str, planes: Planes) -> int | None:
+        if suffix not in PER_ROW:
+            return None
+        return -1 if suffix == "row_scales" else -2
+
     def encode(self, values: np.ndarray, dtype: str, planes: Planes) -> dict[str, np.ndarray]:
         """The stored arrays of float32 `[rows, width]`, row scales in `dtype` (`"BF16"`, ...).
 

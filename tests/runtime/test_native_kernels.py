@@ -29,11 +29,11 @@ if problem := why_not("native"):
     pytest.skip(problem, allow_module_level=True)
 
 from masu.runtime.backends.native import library
-from masu.runtime.backends.native.kernels import KERNELS
+from masu.runtime.backends.native.kernels import KERNELS, PROGRAM_ONLY
 
 NATIVE, PLAIN = shared_backend("native"), shared_backend("numpy")
 FLOAT32, BFLOAT16 = np.dtype(np.float32), np.dtype(ml_dtypes.bfloat16)
-SETS = ("portable", "avx2", "avx512")
+SETS = library.INSTRUCTION_SETS
 ROWS = (1, 2, 7, 16, 100, 1024)
 
 
@@ -267,9 +267,10 @@ def test_norms(name: str, mode: str, has_mean: bool) -> None:
 
 
 def test_every_kernel_of_the_library_has_a_contract() -> None:
-    source = Path(library.__file__).with_name("cpp") / "handlers.cpp"
-    targets = set(re.findall(r"ffi::Error\* (masu_\w+)\(", source.read_text()))
-    assert targets == {kernel.target for kernel in KERNELS}
+    sources = Path(library.__file__).with_name("cpp").glob("*.cpp")
+    found = (re.findall(r"ffi::Error\* (masu_\w+)\(", source.read_text()) for source in sources)
+    targets = {target for each in found for target in each}
+    assert targets == {*(kernel.target for kernel in KERNELS), *PROGRAM_ONLY}
     assert all(kernel.reference(PLAIN) and kernel.serves for kernel in KERNELS)
 
 

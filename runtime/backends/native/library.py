@@ -14,6 +14,9 @@ import jax
 
 from masu.runtime.backends.native.kernels import KERNELS
 
+INSTRUCTION_SETS = ("portable", "avx2", "avx512", "avx512-bf16")
+"""What kernels are compiled for. The last one multiplies pairs of bfloat16 numbers."""
+
 
 @cache
 def load_library() -> ctypes.CDLL:
@@ -61,7 +64,7 @@ def threads() -> int:
 
 
 def instruction_set() -> str:
-    """What the kernels in use are compiled for: `avx512`, `avx2` or `portable`."""
+    """What the kernels in use are compiled for: one of `INSTRUCTION_SETS`."""
     return load_library().masu_instruction_set().decode()
 
 

@@ -64,7 +64,7 @@ def described(weight: Weight) -> np.ndarray:
         _record(weight, _at(weight.arrays, place if lead else None), (rows, columns), kept)
         for place in range(count)
     ]
-    words = _aligned(count * MATRIX.itemsize, kept)
+    words = aligned(count * MATRIX.itemsize, kept)
     words.view(MATRIX)[:] = np.concatenate(records)
     words = words.view(np.uint32)
     return words.reshape(count, WORDS) if lead else words
@@ -74,7 +74,7 @@ def _at(arrays: Mapping[str, np.ndarray], place: int | None) -> Mapping[str, np.
     return arrays if place is None else {name: array[place] for name, array in arrays.items()}
 
 
-def _aligned(size: int, kept: list[Any]) -> np.ndarray:
+def aligned(size: int, kept: list[Any]) -> np.ndarray:
     """Bytes at an address that XLA takes over without a copy, which hold on to `kept`."""
     memory: Any = (ctypes.c_uint8 * (size + 64))()
     memory.kept = kept  # numpy keeps what it views, and XLA keeps what numpy gives it

@@ -1,23 +1,23 @@
-"""The JAX backend with native kernels for products, lookups, norms and attention."""
+"""The JAX backend with native kernels for stored weights, norms, attention and all between."""
 
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 import numpy as np
 
 from masu.runtime.backend import Array, wide_dtype
-from masu.runtime.backends.jax import JaxBackend
 from masu.runtime.backends.native import library
+from masu.runtime.backends.native.calls import MATRIX, call
+from masu.runtime.backends.native.in_one import InOne
 from masu.runtime.backends.native.matrix import Unserved, described
+from masu.runtime.backends.native.step_backend import StepBackend
 from masu.runtime.weights import Weight
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.errors import RequestError
 
-MATRIX = "matrix"
-"""The only array of a weight that the kernels serve: see `matrix.described`."""
 
-
-class NativeBackend(JaxBackend):
+class NativeBackend(StepBackend):
     """Weights stay as they are stored; XLA runs what lies between the kernels.
 
     Raises:
@@ -30,6 +30,28 @@ class NativeBackend(JaxBackend):
     def __init__(self) -> None:
         super().__init__()
         library.load_library()
+        self._parts: dict[Hashable, Callable[..., Any]] = {}
+
+    def compile(
+        self, function: Callable[..., Any], config: Any, *, donate: tuple[int, ...] = ()
+    ) -> Callable[..., Any]:
+        """As for JAX; where a whole step is traced, the function is a part of it."""
+        compiled = super().compile(function, config, donate=donate)
+
+        def part(*arrays: Any) -> Any:
+            with jax.numpy_dtype_promotion("strict"):
+                return function(self, config, *arrays)
+
+        traced = self._parts.setdefault((function, config), jax.jit(part))
+
+        def either(*arrays: Any) -> Any:
+            is_traced = any(isinstance(each, jax.core.Tracer) for each in arrays)
+            return traced(*arrays) if is_traced else compiled(*arrays)
+
+        return either
+
+    def in_one(self, function: Callable[..., tuple[Any, Any]]) -> Callable[..., tuple[Any, Any]]:
+        return InOne(function)
 
     def set_threads(self, count: int) -> None:
         if count < 1:
@@ -50,7 +72,7 @@ class NativeBackend(JaxBackend):
         if MATRIX not in table.arrays:
             return super().embed(table, ids, dtype)
         out = jax.ShapeDtypeStruct((ids.shape[0], table.shape[-1]), dtype)
-        return _call("masu_lookup", out, ids.astype(np.int32), table.arrays[MATRIX])
+        return call("masu_lookup", out, ids.astype(np.int32), table.arrays[MATRIX])
 
     def linear(self, x: Array, weight: Weight, biases: Array | None = None) -> Array:
         if MATRIX not in weight.arrays:
@@ -65,7 +87,7 @@ class NativeBackend(JaxBackend):
     def _product(self, x: Array, weight: Weight, biases: Array | None, dtype: Any) -> Array:
         out = jax.ShapeDtypeStruct((*x.shape[:-1], weight.shape[-2]), dtype)
         rest = () if biases is None else (biases,)
-        return _call("masu_product", out, x, weight.arrays[MATRIX], *rest)
+        return call("masu_product", out, x, weight.arrays[MATRIX], *rest)
 
     def norm(
         self, x: Array, config: NormalizationConfig, scales: Array | None, biases: Array | None
@@ -73,7 +95,7 @@ class NativeBackend(JaxBackend):
         vectors = [each for each in (scales, biases) if each is not None]
         if any(each.shape != x.shape[-1:] for each in vectors):
             return super().norm(x, config, scales, biases)
-        return _call(
+        return call(
             "masu_norm",
             jax.ShapeDtypeStruct(x.shape, x.dtype),
             x,
@@ -101,7 +123,7 @@ class NativeBackend(JaxBackend):
         soft_cap: float | None,
         sinks: Array | None,
     ) -> Array:
-        return _call(
+        return call(
             "masu_attention",
             jax.ShapeDtypeStruct(queries.shape, queries.dtype),
             queries,
@@ -113,15 +135,3 @@ class NativeBackend(JaxBackend):
             sizes=(is_causal, window or 0),
             numbers=(scale, soft_cap or 0.0),
         )
-
-
-def _call(
-    name: str,
-    out: jax.ShapeDtypeStruct,
-    *operands: Array,
-    sizes: tuple[int, ...] = (),
-    numbers: tuple[float, ...] = (),
-) -> Array:
-    """One call of a kernel; every kernel takes the same two lists of constants."""
-    call = jax.ffi.ffi_call(name, out)
-    return call(*operands, numbers=np.array(numbers, np.float32), sizes=np.array(sizes, np.int32))

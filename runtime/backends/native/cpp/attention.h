@@ -1,10 +1,12 @@
 // Softmax attention over a cache, keys in blocks of sixteen, with a running maximum and sum
 // (Milakov and Gimelshein 2018, arXiv:1805.02867). Included once per instruction set.
 //
-// Blocks begin at multiples of sixteen of the sequence, so that what a query gets depends neither
-// on the queries beside it nor on how the sequence was cut into steps.
+// Blocks begin at multiples of sixteen of the sequence, and runs of blocks at multiples of `kRun`;
+// what runs give is put together in their order. So what a query gets depends neither on the
+// queries beside it, nor on how the sequence was cut into steps, nor on who computed a run.
 
 constexpr int kKeys = 16;
+constexpr int kRun = 256;
 
 struct AttentionCall {
   const void *queries, *keys, *values;  // [tokens, heads, width], [groups, capacity, width]
@@ -30,107 +32,249 @@ static inline Span seen_by(const AttentionCall& call, int query) {
   return {from, to};
 }
 
-// One query of one head on its way through the keys.
+// One query of one head on its way through the keys, and what it has gathered: `[width]` floats.
 struct Running {
   float peak, total;
+  float* out;
 };
 
-// Sixteen scores, and what they add to the output. `k` and `v` are `[kKeys][width]` floats.
-static inline void attend_block(const AttentionCall& call, const float* q, const float* k, const float* v, int width,
-                                int start, Span seen, Running& run, float* out) {
-  float scores[kKeys];
-  for (int i = 0; i < kKeys; i += 4) {
-    V sums[4] = {set1(0.0f), set1(0.0f), set1(0.0f), set1(0.0f)};
-    for (int d = 0; d < width; d += 16) {
-      V query = load(q + d);
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; r++) sums[r] = fma(query, load(k + (i + r) * width + d), sums[r]);
-    }
-    sum4(sums, scores + i);
-  }
-  V wide = load(scores);
-  if (call.cap != 0.0f) wide = tanh(wide / set1(call.cap)) * set1(call.cap);
-  store(scores, wide);
-  for (int i = 0; i < kKeys; i++)
-    if (start + i < seen.from || start + i >= seen.to) scores[i] = -INFINITY;
-  float peak = run.peak;
-  for (int i = 0; i < kKeys; i++) peak = scores[i] > peak || scores[i] != scores[i] ? scores[i] : peak;
-  if (peak == -INFINITY) return;
-  V shares = exp(load(scores) - set1(peak));
-  float kept = peak == run.peak ? 1.0f : lane0(exp(set1(run.peak - peak)));
-  store(scores, shares);
-  run.peak = peak;
-  run.total = run.total * kept + sum(shares);
-  for (int d = 0; d < width; d += 16) {
-    V held = load(out + d) * set1(kept);
-    for (int i = 0; i < kKeys; i++) held = fma(set1(scores[i]), load(v + i * width + d), held);
-    store(out + d, held);
-  }
+static inline int padded_width(const AttentionCall& call) { return (call.width + 15) / 16 * 16; }
+
+static inline float factor_of(float from, float to) { return from == to ? 1.0f : lane0(exp(set1(from - to))); }
+
+// What one run of keys gave, added to what those before it gave.
+static inline void merge(Running& whole, const Running& run, int width) {
+  if (run.peak == -INFINITY) return;
+  float peak = run.peak > whole.peak || run.peak != run.peak ? run.peak : whole.peak;
+  float kept = whole.peak == -INFINITY ? 0.0f : factor_of(whole.peak, peak), taken = factor_of(run.peak, peak);
+  whole.peak = peak;
+  whole.total = whole.total * kept + run.total * taken;
+  V a = set1(kept), b = set1(taken);
+  for (int d = 0; d < width; d += 16) store(whole.out + d, fma(load(run.out + d), b, load(whole.out + d) * a));
 }
 
-// Rows `start .. start + kKeys` of a cache as floats, zeros from the length on.
+// Sixteen rows of a cache as floats, in strips of sixteen columns: `[width / 16][kKeys][16]`.
+constexpr int kStripSize = kKeys * 16;
+
+static inline V scores_of(const float* q, const float* k, int width) {
+  V sums[kKeys];
+#pragma GCC unroll 16
+  for (int i = 0; i < kKeys; i++) sums[i] = set1(0.0f);
+  for (int d = 0; d < width; d += 16, k += kStripSize) {
+    V query = load(q + d);
+#pragma GCC unroll 16
+    for (int i = 0; i < kKeys; i++) sums[i] = fma(query, load(k + i * 16), sums[i]);
+  }
+  return sum16(sums);
+}
+
+#if defined(MASU_PAIRS)
+// The same of rows of bfloat16 as they lie in the cache, by products of pairs.
+static inline V scores_of_pairs(const uint16_t* q, const uint16_t* k, int width) {
+  V sums[kKeys];
+#pragma GCC unroll 16
+  for (int i = 0; i < kKeys; i++) sums[i] = set1(0.0f);
+  const uint16_t *k0 = k, *k1 = k + 4 * width, *k2 = k + 8 * width, *k3 = k + 12 * width;
+  for (int d = 0; d < width; d += 32) {
+    __m512i query = load_bits(q + d);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+      sums[i] = dot(sums[i], query, load_bits(k0 + i * width + d));
+      sums[4 + i] = dot(sums[4 + i], query, load_bits(k1 + i * width + d));
+      sums[8 + i] = dot(sums[8 + i], query, load_bits(k2 + i * width + d));
+      sums[12 + i] = dot(sums[12 + i], query, load_bits(k3 + i * width + d));
+    }
+  }
+  return sum16(sums);
+}
+#endif
+
+// `out * kept`, plus what `kStrips` strips of values give with these shares.
+template <int kStrips>
+static inline void gather(const float* v, const float* shares, V kept, float* out) {
+  V held[kStrips];
+#pragma GCC unroll 4
+  for (int s = 0; s < kStrips; s++) held[s] = load(out + 16 * s) * kept;
+#pragma GCC unroll 16
+  for (int i = 0; i < kKeys; i++) {
+    V share = set1(shares[i]);
+#pragma GCC unroll 4
+    for (int s = 0; s < kStrips; s++) held[s] = fma(share, load(v + s * kStripSize + i * 16), held[s]);
+  }
+#pragma GCC unroll 4
+  for (int s = 0; s < kStrips; s++) store(out + 16 * s, held[s]);
+}
+
+// The lanes of a block that stand for keys within the span; the others get no share.
+static inline V within(V scores, int start, Span seen) {
+  if (start >= seen.from && start + kKeys <= seen.to) return scores;
+  float lanes[kKeys];
+  store(lanes, scores);
+  for (int i = 0; i < kKeys; i++)
+    if (start + i < seen.from || start + i >= seen.to) lanes[i] = -INFINITY;
+  return load(lanes);
+}
+
+// Sixteen scores, and what they add to the output.
+static inline void attend_block(const AttentionCall& call, V scores, const float* v, int width, int start, Span seen,
+                                Running& run) {
+  if (call.cap != 0.0f) scores = tanh(scores / set1(call.cap)) * set1(call.cap);
+  scores = within(scores, start, seen);
+  float highest = largest_lane(scores), peak = highest > run.peak || highest != highest ? highest : run.peak;
+  if (peak == -INFINITY) return;
+  V wide = exp(scores - set1(peak));
+  float kept = run.peak == -INFINITY ? 0.0f : factor_of(run.peak, peak), shares[kKeys];
+  store(shares, wide);
+  run.peak = peak;
+  run.total = run.total * kept + sum(wide);
+  int d = 0;
+  for (; d + 64 <= width; d += 64) gather<4>(v + d * kKeys, shares, set1(kept), run.out + d);
+  for (; d < width; d += 16) gather<1>(v + d * kKeys, shares, set1(kept), run.out + d);
+}
+
+// Rows `start .. start + kKeys` of a cache as strips, zeros from the length on.
 template <class T>
 static inline void widen_rows(const AttentionCall& call, const void* cache, int group, int start, int width, float* to) {
   auto* rows = static_cast<const typename T::stored*>(cache) + static_cast<size_t>(group) * call.capacity * call.width;
-  for (int i = 0; i < kKeys; i++, to += width) {
-    if (start + i >= call.length) {
-      std::memset(to, 0, width * sizeof(float));
-      continue;
-    }
+  for (int i = 0; i < kKeys; i++) {
+    bool is_void = start + i >= call.length;
     const typename T::stored* row = rows + static_cast<size_t>(start + i) * call.width;
-    int d = 0;
-    for (; d + 16 <= call.width; d += 16) store(to + d, load(row + d, T()));
-    for (; d < width; d++) to[d] = d < call.width ? widened(row[d], T()) : 0.0f;
+    for (int d = 0; d < width; d += 16)
+      store(to + d * kKeys + i * 16, is_void ? set1(0.0f) : load_some<T>(row + d, call.width - d));
   }
 }
 
-// Some tokens and some heads of one group.
+#if defined(MASU_PAIRS)
 template <class T>
-static void attend(const AttentionCall& call, int first_token, int tokens, int first_head, int heads) {
-  int width = (call.width + 15) / 16 * 16, group = first_head / (call.heads / call.groups), count = tokens * heads;
-  thread_local std::vector<float> room;
-  size_t needed = static_cast<size_t>(width) * (2 * kKeys + 2 * count);
-  if (room.size() < needed) room.resize(needed);
+constexpr bool kHasPairs = std::is_same<T, BF16>::value;
+#else
+template <class T>
+constexpr bool kHasPairs = false;
+#endif
+
+// Some queries of the heads of one group, and their way through one run of keys after the other.
+template <class T>
+struct Attending {
+  const AttentionCall& call;
+  int first_token, tokens, group, width = padded_width(call), heads = call.heads / call.groups, count = tokens * heads;
+  std::vector<float> room = std::vector<float>(static_cast<size_t>(width) * (2 * kKeys + 2 * count));
   float *k = room.data(), *v = k + kKeys * width, *q = v + kKeys * width, *out = q + count * width;
-  std::vector<Running> running(count);
-  Span all{call.length, 0};
-  for (int i = 0; i < count; i++) {
-    int token = first_token + i / heads, head = first_head + i % heads;
-    auto* from = static_cast<const typename T::stored*>(call.queries) + (static_cast<size_t>(token) * call.heads + head) * call.width;
-    for (int d = 0; d < width; d++) {
-      q[i * width + d] = d < call.width ? widened(from[d], T()) * call.scale : 0.0f;
-      out[i * width + d] = 0.0f;
-    }
-    running[i] = {call.sinks ? call.sinks[head] : -INFINITY, call.sinks ? 1.0f : 0.0f};
-    Span seen = seen_by(call, call.position + token);
-    all = {std::min(all.from, seen.from), std::max(all.to, seen.to)};
+
+  int token_of(int i) const { return first_token + i / heads; }
+  int head_of(int i) const { return group * heads + i % heads; }
+  Span seen(int i) const { return seen_by(call, call.position + token_of(i)); }
+
+  // The keys that any of the queries sees.
+  Span all() const {
+    Span span{call.length, 0};
+    for (int i = 0; i < count; i += heads) span = {std::min(span.from, seen(i).from), std::max(span.to, seen(i).to)};
+    return span;
   }
-  for (int start = all.from / kKeys * kKeys; start < all.to; start += kKeys) {
-    widen_rows<T>(call, call.keys, group, start, width, k);
-    widen_rows<T>(call, call.values, group, start, width, v);
+
+  // Scores straight from the cache, which has whole blocks only up to its capacity.
+  bool by_pairs(int start) const { return kHasPairs<T> && call.width % 32 == 0 && start + kKeys <= call.capacity; }
+
+  V scores(int i, int start) const {
+#if defined(MASU_PAIRS)
+    if (by_pairs(start)) {
+      auto* queries = static_cast<const uint16_t*>(call.queries) + (static_cast<size_t>(token_of(i)) * call.heads + head_of(i)) * width;
+      auto* keys = static_cast<const uint16_t*>(call.keys) + (static_cast<size_t>(group) * call.capacity + start) * width;
+      return scores_of_pairs(queries, keys, width) * set1(call.scale);
+    }
+#else
+    (void)start;
+#endif
+    return scores_of(q + i * width, k, width) * set1(call.scale);
+  }
+
+  void take_queries() {
     for (int i = 0; i < count; i++) {
-      Span seen = seen_by(call, call.position + first_token + i / heads);
-      if (start + kKeys <= seen.from || start >= seen.to) continue;
-      attend_block(call, q + i * width, k, v, width, start, seen, running[i], out + i * width);
+      auto* from = static_cast<const typename T::stored*>(call.queries) +
+                   (static_cast<size_t>(token_of(i)) * call.heads + head_of(i)) * call.width;
+      for (int d = 0; d < width; d += 16) store(q + i * width + d, load_some<T>(from + d, call.width - d));
     }
   }
-  for (int i = 0; i < count; i++) {
-    int token = first_token + i / heads, head = first_head + i % heads;
-    auto* to = static_cast<typename T::stored*>(call.out) + (static_cast<size_t>(token) * call.heads + head) * call.width;
-    float total = running[i].total;
-    for (int d = 0; d < call.width; d++) to[d] = narrowed(total == 0.0f ? 0.0f : out[i * width + d] / total, T());
+
+  // What the keys of one run give each query, in `out`.
+  void attend_run(int run, Running* running) {
+    std::fill_n(out, static_cast<size_t>(count) * width, 0.0f);
+    for (int i = 0; i < count; i++) running[i] = {-INFINITY, 0.0f, out + i * width};
+    Span span = all();
+    int end = std::min(span.to, (run + 1) * kRun);
+    for (int start = std::max(span.from / kKeys * kKeys, run * kRun); start < end; start += kKeys) {
+      if (!by_pairs(start)) widen_rows<T>(call, call.keys, group, start, width, k);
+      widen_rows<T>(call, call.values, group, start, width, v);
+      for (int i = 0; i < count; i++) {
+        Span mine = seen(i);
+        if (start + kKeys <= mine.from || start >= mine.to) continue;
+        attend_block(call, scores(i, start), v, width, start, mine, running[i]);
+      }
+    }
+  }
+
+  void finish(int i, const Running& whole) const {
+    auto* to = static_cast<typename T::stored*>(call.out) + (static_cast<size_t>(token_of(i)) * call.heads + head_of(i)) * call.width;
+    V total = set1(whole.total);
+    for (int d = 0; d < width; d += 16) {
+      V value = whole.total == 0.0f ? set1(0.0f) : load(whole.out + d) / total;
+      store_some<T>(value, call.width - d, to + d);
+    }
+  }
+};
+
+// Where a query starts: a sink is a score that has no value.
+static inline Running before_keys(const AttentionCall& call, int head, float* out) {
+  return {call.sinks ? call.sinks[head] : -INFINITY, call.sinks ? 1.0f : 0.0f, out};
+}
+
+// Many tokens: eight of them share what is read of the cache.
+template <class T>
+static void attend_tokens(const AttentionCall& call, int first_token, int group) {
+  Attending<T> part{call, first_token, std::min(8, call.tokens - first_token), group};
+  part.take_queries();
+  std::vector<float> gathered(static_cast<size_t>(part.count) * part.width);
+  std::vector<Running> whole(part.count), running(part.count);
+  for (int i = 0; i < part.count; i++) whole[i] = before_keys(call, part.head_of(i), gathered.data() + i * part.width);
+  Span span = part.all();
+  for (int run = span.from / kRun; run * kRun < span.to; run++) {
+    part.attend_run(run, running.data());
+    for (int i = 0; i < part.count; i++) merge(whole[i], running[i], part.width);
+  }
+  for (int i = 0; i < part.count; i++) part.finish(i, whole[i]);
+}
+
+// One token: runs of keys are shared out, too.
+template <class T>
+static void attend_one(const AttentionCall& call) {
+  int width = padded_width(call), heads = call.heads / call.groups;
+  Span span = seen_by(call, call.position);
+  int first = span.from / kRun, runs = std::max(1, (span.to + kRun - 1) / kRun - first);
+  size_t line = static_cast<size_t>(heads) * width;
+  std::vector<float> given(line * call.groups * runs);
+  std::vector<Running> running(static_cast<size_t>(call.heads) * runs);
+  auto body = [&](int piece) {
+    Attending<T> part{call, 0, 1, piece / runs};
+    part.take_queries();
+    Running* mine = running.data() + static_cast<size_t>(piece) * heads;
+    part.attend_run(first + piece % runs, mine);
+    std::copy_n(part.out, line, given.data() + piece * line);
+    for (int i = 0; i < heads; i++) mine[i].out = given.data() + piece * line + i * width;
+  };
+  parallel(call.groups * runs, body);
+  std::vector<float> gathered(width);
+  for (int head = 0; head < call.heads; head++) {
+    std::fill(gathered.begin(), gathered.end(), 0.0f);
+    Attending<T> part{call, 0, 1, head / heads};
+    Running whole = before_keys(call, head, gathered.data());
+    for (int run = 0; run < runs; run++) merge(whole, running[(head / heads * runs + run) * heads + head % heads], width);
+    part.finish(head % heads, whole);
   }
 }
 
 template <class T>
 static void attention(const AttentionCall& call) {
-  int per_group = call.heads / call.groups;
-  // One token: heads are shared out. Many: eight tokens share what is read of the cache.
-  int heads = call.tokens == 1 ? 1 : per_group, tokens = call.tokens == 1 ? 1 : 8;
-  int columns = call.heads / heads, lines = (call.tokens + tokens - 1) / tokens;
-  auto body = [&](int piece) {
-    int token = piece / columns * tokens;
-    attend<T>(call, token, std::min(tokens, call.tokens - token), piece % columns * heads, heads);
-  };
-  parallel(lines * columns, body);
+  if (call.tokens == 1) return attend_one<T>(call);
+  int lines = (call.tokens + 7) / 8;
+  auto body = [&](int piece) { attend_tokens<T>(call, piece / call.groups * 8, piece % call.groups); };
+  parallel(lines * call.groups, body);
 }

@@ -28,7 +28,7 @@ namespace avx2 {
 
 }  // namespace avx2
 
-const Kernels kAvx2{"avx2", avx2::any_product, avx2::any_lookup, avx2::any_attention, avx2::any_norm};
+const Kernels kAvx2{"avx2", avx2::kBetween, avx2::any_product, avx2::any_lookup, avx2::any_attention, avx2::any_norm};
 
 }  // namespace masu
 

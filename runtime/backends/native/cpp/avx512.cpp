@@ -28,7 +28,7 @@ namespace avx512 {
 
 }  // namespace avx512
 
-const Kernels kAvx512{"avx512", avx512::any_product, avx512::any_lookup, avx512::any_attention, avx512::any_norm};
+const Kernels kAvx512{"avx512", avx512::kBetween, avx512::any_product, avx512::any_lookup, avx512::any_attention, avx512::any_norm};
 
 }  // namespace masu
 

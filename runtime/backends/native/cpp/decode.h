@@ -10,13 +10,16 @@ static inline int blocks_of(const Matrix& m) { return static_cast<int>((m.column
 static inline bool is_nibbles(const Matrix& m) { return m.kind == kCodes4; }
 static inline bool has_groups(const Matrix& m) { return m.kind >= kCodes1; }
 
-// Groups of a row, those of the void columns of its last block included.
+// Groups of a row, those of void columns up to a multiple of 128 included.
 static inline size_t groups_of(const Matrix& m) {
-  return has_groups(m) ? (static_cast<size_t>(blocks_of(m)) * kBlock + m.group_size - 1) / m.group_size : 0;
+  return has_groups(m) ? ((static_cast<size_t>(m.columns) + 127) / 128 * 128 + m.group_size - 1) / m.group_size : 0;
 }
 
+// Room for a row's groups: whole vectors, so that none reaches into the next row.
+static inline size_t group_line(const Matrix& m) { return (groups_of(m) + 15) / 16 * 16; }
+
 // Floats that `unpack_groups` writes for `kTile` rows: scales and offsets, each with 16 to spare.
-static inline size_t group_room(const Matrix& m) { return 2 * (groups_of(m) * kTile + 16); }
+static inline size_t group_room(const Matrix& m) { return 2 * (group_line(m) * kTile + 16); }
 
 static inline float parameter(const Matrix& m, uint64_t base, size_t place) {
   auto* half = reinterpret_cast<const uint16_t*>(base);
@@ -40,6 +43,18 @@ static inline float offset(const Matrix& m, uint32_t row, uint32_t group) {
   return reinterpret_cast<const float*>(m.offset_values)[code];
 }
 
+// `count` packed offsets of a line from `place` on.
+static inline void unpack_offsets(const Matrix& m, uint32_t line, uint32_t place, size_t count, float* to) {
+  auto* packed = reinterpret_cast<const uint8_t*>(m.offsets) + static_cast<size_t>(line) * m.offset_line;
+  auto* values = reinterpret_cast<const float*>(m.offset_values);
+  uint32_t bits = m.offset_bits, mask = (1u << bits) - 1;
+  for (size_t i = 0; i < count; i++) {
+    size_t bit = (place + i) * bits;
+    uint32_t code = static_cast<uint32_t>(packed[bit / 8]) >> bit % 8 & mask;
+    to[i] = m.offset_kind == kPacked ? static_cast<float>(code) : values[code];
+  }
+}
+
 // Scales and offsets of some rows as floats: those of a row at `row * row_step`, group after group
 // at `group_step`. Beyond the last group stands anything: columns there are void.
 struct Groups {
@@ -47,16 +62,31 @@ struct Groups {
   size_t row_step, group_step;
 };
 
-// Parameters that lie side by side as bfloat16. Where the plane goes on far enough, sixteen at a
-// time, and past `count` at that: what stands there is written over by the next line, or void.
-static inline void widen(const uint16_t* from, size_t count, size_t there, float* to) {
+// Parameters that lie side by side. Where the plane goes on far enough, sixteen at a time, and past
+// `count` at that: what stands there is written over by the next line, or void.
+template <class T>
+static inline void widen(const typename T::stored* from, size_t count, size_t there, float* to) {
   size_t i = 0;
-  for (; i < count && i + 16 <= there; i += 16) store(to + i, load(from + i, BF16()));
-  for (; i < count; i++) to[i] = widened(from[i], BF16());
+  for (; i < count && i + 16 <= there; i += 16) store(to + i, load(from + i, T()));
+  for (; i < count; i++) to[i] = widened(from[i], T());
+}
+
+static inline size_t parameter_bytes(const Matrix& m) { return m.param == kParamF32 ? 4 : m.param == kParamTable ? 1 : 2; }
+
+// `count` of a plane's parameters from `place` on; the plane has `there` from there on.
+static inline void widen_plane(const Matrix& m, uint64_t base, size_t place, size_t count, size_t there, float* to) {
+  auto* half = reinterpret_cast<const uint16_t*>(base) + place;
+  switch (m.param) {
+    case kParamF32: return widen<F32>(reinterpret_cast<const float*>(base) + place, count, there, to);
+    case kParamF16: return widen<F16>(half, count, there, to);
+    case kParamBF16: return widen<BF16>(half, count, there, to);
+    default:
+      for (size_t i = 0; i < count; i++) to[i] = parameter(m, base, place + i);
+  }
 }
 
 static inline Groups unpack_groups(const Matrix& m, uint32_t row, int count, float* room) {
-  size_t padded = groups_of(m), groups = m.columns / (m.group_size ? m.group_size : 1);
+  size_t padded = group_line(m), groups = m.columns / (m.group_size ? m.group_size : 1);
   bool by_row = m.group_step == 1;
   Groups to{room, room + group_room(m) / 2, by_row ? padded : 1, by_row ? 1 : static_cast<size_t>(kTile)};
   if (!has_groups(m)) return to;
@@ -66,16 +96,19 @@ static inline Groups unpack_groups(const Matrix& m, uint32_t row, int count, flo
     size_t stored = by_row ? (row + line) * m.row_step : line * m.group_step + static_cast<size_t>(row) * m.row_step;
     float *s = to.scales + line * (by_row ? to.row_step : to.group_step);
     float *o = to.offsets + line * (by_row ? to.row_step : to.group_step);
-    bool is_plain = m.param == kParamBF16 && (by_row || m.row_step == 1);
-    size_t step = by_row ? 1 : m.row_step;
+    bool is_plain = by_row || m.row_step == 1;
+    size_t step = by_row ? 1 : m.row_step, size = parameter_bytes(m);
     if (is_plain && !by_row) {  // lines of the next tile: they lie too far apart to be foreseen
-      __builtin_prefetch(reinterpret_cast<const uint16_t*>(m.scales) + stored + kTile);
-      __builtin_prefetch(reinterpret_cast<const uint16_t*>(m.offsets) + stored + kTile);
+      __builtin_prefetch(reinterpret_cast<const uint8_t*>(m.scales) + (stored + kTile) * size);
+      if (m.offset_kind == kLikeScales)
+        __builtin_prefetch(reinterpret_cast<const uint8_t*>(m.offsets) + (stored + kTile) * size);
     }
-    if (is_plain) widen(reinterpret_cast<const uint16_t*>(m.scales) + stored, length, plane - stored, s);
+    if (is_plain) widen_plane(m, m.scales, stored, length, plane - stored, s);
     else for (size_t i = 0; i < length; i++) s[i] = parameter(m, m.scales, stored + i * step);
-    if (is_plain && m.offset_kind == kLikeScales)
-      widen(reinterpret_cast<const uint16_t*>(m.offsets) + stored, length, plane - stored, o);
+    if (m.offset_kind == kConstant) std::fill(o, o + length, m.offset);
+    else if (is_plain && m.offset_kind == kLikeScales) widen_plane(m, m.offsets, stored, length, plane - stored, o);
+    else if (m.offset_kind != kLikeScales && by_row != (m.offset_is_by_group != 0))
+      unpack_offsets(m, by_row ? row + line : line, by_row ? 0 : row, length, o);
     else
       for (size_t i = 0; i < length; i++)
         o[i] = by_row ? offset(m, row + line, i) : offset(m, row + i, line);

@@ -59,7 +59,7 @@ struct Api {
 };
 
 // Element types, by their numbers in XLA.
-enum Type : int32_t { kS32 = 4, kU8 = 6, kU32 = 8, kF16 = 10, kF32 = 11, kBF16 = 16 };
+enum Type : int32_t { kPred = 1, kS32 = 4, kU8 = 6, kU32 = 8, kF16 = 10, kF32 = 11, kBF16 = 16 };
 
 struct Buffer {
   size_t struct_size;

@@ -4,66 +4,47 @@
 #include "ffi.h"
 #include "kernels.h"
 #include "matrix.h"
+#include "operands.h"
 #include "pool.h"
 
 namespace masu {
 namespace {
 
-const Kernels* best() {
+// The kernels that run on this processor, the best last.
+struct Available {
+  const Kernels* kernels[4] = {&kPortable};
+  int count = 1;
+};
+
+Available available() {
+  Available found;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return &kAvx512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return &kAvx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.kernels[found.count++] = &kAvx2;
+  bool is_wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (is_wide) found.kernels[found.count++] = &kAvx512;
+#if defined(MASU_KNOWS_PAIRS)
+  if (is_wide && __builtin_cpu_supports("avx512bf16")) found.kernels[found.count++] = &kAvx512BF16;
 #endif
-  return &kPortable;
+#endif
+  return found;
 }
 
-const Kernels* chosen = best();
+const Available here = available();
+const Kernels* chosen = here.kernels[here.count - 1];
 
 // Null where the processor lacks it.
 const Kernels* named(const char* name) {
-#if defined(__x86_64__)
-  if (std::strcmp(name, "avx2") == 0 && best() != &kPortable) return &kAvx2;
-  if (std::strcmp(name, "avx512") == 0 && best() == &kAvx512) return &kAvx512;
-#endif
-  return std::strcmp(name, "portable") == 0 ? &kPortable : nullptr;
-}
-
-// The element type as a `Kind`; `kCodes1` stands for any other.
-uint32_t type_of(const ffi::Buffer* buffer) {
-  switch (buffer->type) {
-    case ffi::kF32: return kF32;
-    case ffi::kF16: return kF16;
-    case ffi::kBF16: return kBF16;
-    default: return kCodes1;
-  }
-}
-
-int64_t count_of(const ffi::Buffer* buffer, int64_t from, int64_t to) {
-  int64_t count = 1;
-  for (int64_t i = from; i < to; i++) count *= buffer->dims[i];
-  return count;
-}
-
-const int32_t* ints(ffi::Frame* frame) {  // "numbers" sorts before "sizes"
-  return static_cast<const int32_t*>(static_cast<ffi::Array*>(frame->attrs.values[1])->data);
-}
-
-const float* floats(ffi::Frame* frame) {
-  return static_cast<const float*>(static_cast<ffi::Array*>(frame->attrs.values[0])->data);
-}
-
-const float* optional(ffi::Frame* frame, int64_t place) {
-  return static_cast<const float*>(frame->args.buffers[place]->data);
-}
-
-bool is_matrix(const ffi::Buffer* buffer) {
-  return buffer->type == ffi::kU32 && count_of(buffer, 0, buffer->rank) == sizeof(Matrix) / 4;
+  for (int i = 0; i < here.count; i++)
+    if (std::strcmp(name, here.kernels[i]->name) == 0) return here.kernels[i];
+  return nullptr;
 }
 
 }  // namespace
+
+const Kernels& in_use() { return *chosen; }
+
 }  // namespace masu
 
 using namespace masu;

@@ -1,6 +1,7 @@
 // The kernels of one instruction set, as a table to choose from at run time.
 #pragma once
 
+#include "between.h"
 #include "matrix.h"
 
 namespace masu {
@@ -8,6 +9,7 @@ namespace masu {
 // Element types in the order of `Kind`: F32, F16, BF16.
 struct Kernels {
   const char* name;
+  Between between;
   void (*product)(const Matrix&, uint32_t type, const void* x, int rows, const float* biases, bool wide, void* out);
   void (*lookup)(const Matrix&, uint32_t type, const int32_t* ids, int count, void* out);
   void (*attention)(uint32_t type, const void* queries, const void* keys, const void* values, const float* sinks,
@@ -20,5 +22,14 @@ extern const Kernels kPortable;
 #if defined(__x86_64__)
 extern const Kernels kAvx2, kAvx512;
 #endif
+
+// Compilers that know products of bfloat16 pairs.
+#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 10)
+#define MASU_KNOWS_PAIRS
+extern const Kernels kAvx512BF16;
+#endif
+
+// Those of the instruction set that was chosen.
+const Kernels& in_use();
 
 }  // namespace masu

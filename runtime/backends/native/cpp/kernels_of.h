@@ -6,6 +6,10 @@
 
 #include "product.h"
 
+#if defined(MASU_PAIRS)
+#include "dots.h"
+#endif
+
 #include "attention.h"
 
 #include "norm.h"
@@ -16,6 +20,12 @@ static void product_of(const Matrix& m, const void* x, int rows, const float* bi
 }
 
 static void any_product(const Matrix& m, uint32_t type, const void* x, int rows, const float* biases, bool wide, void* out) {
+#if defined(MASU_PAIRS)
+  if (type == kBF16 && has_dots(m)) {
+    wide ? product_by_pairs<F32>(m, x, rows, biases, out) : product_by_pairs<BF16>(m, x, rows, biases, out);
+    return;
+  }
+#endif
   if (type == kF32) product_of<F32>(m, x, rows, biases, wide, out);
   else if (type == kF16) product_of<F16>(m, x, rows, biases, wide, out);
   else product_of<BF16>(m, x, rows, biases, wide, out);
@@ -42,3 +52,5 @@ static void any_norm(uint32_t type, const void* x, const float* scales, const fl
   else if (type == kF16) norm<F16>(call);
   else norm<BF16>(call);
 }
+
+#include "between_of.h"

@@ -17,6 +17,6 @@ namespace portable {
 
 }  // namespace portable
 
-const Kernels kPortable{"portable", portable::any_product, portable::any_lookup, portable::any_attention, portable::any_norm};
+const Kernels kPortable{"portable", portable::kBetween, portable::any_product, portable::any_lookup, portable::any_attention, portable::any_norm};
 
 }  // namespace masu
