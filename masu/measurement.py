@@ -10,6 +10,7 @@ import numpy as np
 
 from masu.machine import cpu_name, usable_cores, versions
 from masu.process import peak_bytes, resident_bytes
+from masu.runtime.backends import load_backend
 from masu.runtime.model import Decoder, load_model
 from masu.runtime.sampling import Sampling, sample
 from masu.runtime.state import State
@@ -26,7 +27,8 @@ class Measurement:
     Attributes:
         name: `load`, `time_to_first_token` (reading the prompt and choosing a token), `prefill`,
             `decode`; `weights_in_file`, `weights_in_memory`, `resident_after_load`, `state`,
-            `resident`, `peak`; `compiled_programs`, and those of each function.
+            `resident`, `peak`; `compiled_programs`, and those of each function; `kernel_programs`,
+            1 where a step of one token is a program of kernels, else with the reason.
         value: in `unit`; None where the system does not tell.
         round: of figures that are repeated. Round 0 also compiles, and is no measure of speed.
         settings: what the figure was measured with, and on what.
@@ -44,6 +46,7 @@ class _Figure(NamedTuple):
     value: float | None
     unit: str
     round: int | None = None
+    told: Mapping[str, Any] = {}
 
 
 def bench(
@@ -51,6 +54,7 @@ def bench(
     *,
     backend: str | None = None,
     dtype: str | None = None,
+    threads: int | None = None,
     prompt_tokens: int = 512,
     new_tokens: int = 64,
     rounds: int = 3,
@@ -58,6 +62,7 @@ def bench(
     """Load a package, let it read and write; each figure as soon as it is known.
 
     Args:
+        threads: for the native kernels; None leaves them as they are.
         prompt_tokens: of a random prompt; what it says makes no difference.
         new_tokens: to write, 2 or more: the first one belongs to the prompt.
         rounds: after round 0.
@@ -70,21 +75,25 @@ def bench(
         raise RequestError("a bench takes 1 prompt token, 2 new tokens and 1 round at least")
     began = perf_counter()
     package = Package.open(Path(path))
-    model = load_model(package, dtype=dtype, backend=backend)
+    model = load_model(package, dtype=dtype, backend=load_backend(backend, threads=threads))
     seconds = perf_counter() - began
     model.start(prompt_tokens + new_tokens)
     settings = {
         "package": str(package.path),
         "backend": model.backend.name,
         "dtype": str(model.dtype),
+        "threads": threads,
         "prompt_tokens": prompt_tokens,
         "new_tokens": new_tokens,
-        **versions(["masu", "jax", "numpy"]),
-        "cpu": cpu_name(),
-        "cores": usable_cores(),
+        **_conditions(),
     }
     figures = _figures(package, model, seconds, (prompt_tokens, new_tokens), rounds)
-    return (Measurement(*figure, settings=settings) for figure in figures)
+    return (Measurement(*figure[:-1], settings={**settings, **figure.told}) for figure in figures)
+
+
+def _conditions() -> dict[str, Any]:
+    found = versions(["masu", "jax", "numpy"])
+    return {**found, "cpu": cpu_name(), "cores": usable_cores()}
 
 
 def _figures(
@@ -107,6 +116,9 @@ def _figures(
     yield _Figure("compiled_programs", sum(programs.values()), "programs")
     for function, count in programs.items():
         yield _Figure(f"compiled_programs.{function}", count, "programs")
+    reason = model.why_in_parts
+    told = {} if reason is None else {"reason": reason}
+    yield _Figure("kernel_programs", int(reason is None), "programs", None, told)
 
 
 def _round(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from masu.runtime.admission import admit
 from masu.runtime.backend import Array, Backend
 from masu.runtime.blocks import decoder
 from masu.runtime.blocks.decoder import EntryConfig, ExitConfig
+from masu.runtime.blocks.rope import Rotation
 from masu.runtime.loader import TensorSource
 from masu.runtime.prompt import TokenIds, checked_ids
 from masu.runtime.snapshot import copied, fixed_part
@@ -74,11 +76,17 @@ class Decoder:
         self._enter = backend.compile(decoder.enter, EntryConfig.of(model, dtype))
         self._leave = backend.compile(decoder.leave, ExitConfig.of(model))
         self._leave_row = backend.compile(decoder.leave_row, ExitConfig.of(model))
+        self._run_one = backend.in_one(self._one_row)
 
     @property
     def weight_bytes(self) -> int:
         """Memory of the weights as the backend holds them, which need not be as they are stored."""
         return held_bytes((self._entry, self._stack.parameters, self._exit))
+
+    @property
+    def why_in_parts(self) -> str | None:
+        """Why a step of one token is no program of kernels; None if it is one, or none ran."""
+        return getattr(self._run_one, "reason", f"the {self.backend.name} backend makes none")
 
     def start(self, max_length: int) -> State:
         """The state before the first token of a run that will hold at most `max_length`.
@@ -119,8 +127,7 @@ class Decoder:
         *chunks, last = _chunks(tokens)
         for chunk in chunks:
             self._run(state, chunk)
-        x = self._run(state, last)
-        row = self._leave_row(self._exit, x, np.int32(len(last) - 1))
+        row = self._last_row(state, last)
         state.base, state.undo = state.position, None
         return self.backend.to_numpy(row).astype(np.float32), state
 
@@ -195,15 +202,41 @@ class Decoder:
             self._run(state, chunk)
         return tokens, 0
 
+    def _last_row(self, state: State, ids: np.ndarray) -> Array:
+        """One step, which updates the state; the logits `[vocab]` of its last row."""
+        if len(ids) > 1:
+            return self._leave_row(self._exit, self._run(state, ids), np.int32(len(ids) - 1))
+        position, length = self._move(state, 1)
+        row, state.layers = self._run_one(ids, position, length, state.rotations, state.layers)
+        return row
+
+    def _one_row(
+        self,
+        ids: np.ndarray,
+        position: Array,
+        length: Array,
+        rotations: tuple[Rotation, ...],
+        layers: tuple[Any, ...],
+    ) -> tuple[Array, tuple[Any, ...]]:
+        """The logits `[vocab]` of a single row, and the states after it."""
+        entered = self._enter(self._entry, ids, position, rotations)
+        x, layers = self._stack.run(entered, layers, position, length)
+        return self._leave_row(self._exit, x, np.int32(0)), layers
+
     def _run(self, state: State, ids: np.ndarray) -> Array:
         """One step, which updates the state; the stream `[rows, width]`, padding included."""
         padded = np.pad(ids, (0, 0 if len(ids) == 1 else PREFILL - len(ids)))
-        position, length = np.int32(state.position), np.int32(state.position + len(ids))
-        self._make_room(state, int(length))
-        state.position = int(length)
+        position, length = self._move(state, len(ids))
         entered = self._enter(self._entry, padded, position, state.rotations)
         x, state.layers = self._stack.run(entered, state.layers, position, length)
         return x
+
+    def _move(self, state: State, count: int) -> tuple[np.int32, np.int32]:
+        """Where a step of so many rows begins and ends, with room made for it."""
+        position, length = state.position, state.position + count
+        self._make_room(state, length)
+        state.position = length
+        return np.int32(position), np.int32(length)
 
     def _make_room(self, state: State, length: int) -> None:
         if length > state.capacity:

@@ -13,7 +13,7 @@ from masu.specs.errors import NotAPackage, RequestError
 PACKAGE = GOLDEN / "llama-tied" / "engine"
 PER_ROUND = {"time_to_first_token", "prefill", "decode"}
 ONCE = {"load", "weights_in_file", "weights_in_memory", "resident_after_load", "state", "resident",
-        "peak", "compiled_programs"}  # fmt: skip
+        "peak", "compiled_programs", "kernel_programs"}  # fmt: skip
 
 
 def test_every_figure_comes_with_its_settings() -> None:
@@ -26,7 +26,8 @@ def test_every_figure_comes_with_its_settings() -> None:
         assert [m.round for m in found if m.name == name] == [0, 1, 2]
     assert all(m.value is not None and m.value >= 0 and math.isfinite(m.value) for m in found)
     settings = found[0].settings
-    assert all(m.settings == settings for m in found)
+    assert all(m.settings == settings for m in found[:-1])
+    assert found[-1].settings == {**settings, "reason": "the numpy backend makes none"}
     assert settings["package"] == str(PACKAGE)
     assert (settings["backend"], settings["dtype"]) == ("numpy", "float64")
     assert (settings["prompt_tokens"], settings["new_tokens"]) == (70, 3)
@@ -64,3 +65,19 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
             masu.bench(PACKAGE, prompt_tokens=tokens, new_tokens=new, rounds=rounds)
     with pytest.raises(NotAPackage):
         masu.bench(GOLDEN / "llama-tied" / "hf")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("llama-tied", None), ("llama-other-specs", "a transposition")]
+)
+def test_it_says_whether_a_step_is_a_program_of_kernels(name: str, reason: str | None) -> None:
+    pytest.importorskip("masu.runtime.backends.native.native_backend")
+    try:
+        found = masu.bench(
+            GOLDEN / name / "engine", backend="native", prompt_tokens=3, new_tokens=2, rounds=1
+        )
+    except RequestError as missing:
+        pytest.skip(str(missing))
+    *_, last = found
+    assert (last.name, last.value) == ("kernel_programs", float(reason is None))
+    assert str(last.settings.get("reason")).startswith(str(reason))

@@ -14,3 +14,6 @@ def configure_jax() -> None:
     jax.config.update("jax_logging_level", "ERROR")
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(default_cache_dir() / "jax"))
+        # By default a program that took less than a second to make is made again by every run.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
