@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from masu.runtime.backends import load_backend
 from masu.runtime.encoder import Encoder, load_encoder
 from masu.specs.codec import ChatCodecConfig
 from masu.specs.errors import RequestError
@@ -16,12 +17,20 @@ from masu.specs.text.tokenizer import PackageTokenizer
 from masu.specs.text.vectors import check_vectors
 
 
-def load(path: str | Path, dtype: str | None = None, backend: str | None = None) -> "Classifier":
+def load(
+    path: str | Path,
+    dtype: str | None = None,
+    backend: str | None = None,
+    *,
+    threads: int | None = None,
+) -> "Classifier":
     """The classifier of a package.
 
     Args:
         dtype: of the activations (`float32`, `bfloat16` ...); None computes as the engine does.
         backend: None takes the best that there is.
+        threads: for the native kernels, in this whole process; None leaves them as they are, which
+            is at first as many as there are processors.
 
     Raises:
         PackageError: the package is not there, or breaks its own schema.
@@ -29,7 +38,8 @@ def load(path: str | Path, dtype: str | None = None, backend: str | None = None)
         TextError: its tokenizer or template cannot be used.
     """
     package = Package.open(Path(path))
-    return Classifier(load_encoder(package, dtype=dtype, backend=backend), package)
+    chosen = load_backend(backend, threads=threads)
+    return Classifier(load_encoder(package, dtype=dtype, backend=chosen), package)
 
 
 class Classifier:

@@ -105,3 +105,19 @@ def test_bench_prints_a_json_object_a_line() -> None:
     assert {"load", "prefill", "decode", "peak"} <= {line["name"] for line in lines}
     assert all(line["dtype"] == "float32" and line["package"] == str(PACKAGE) for line in lines)
     assert masu("bench", PACKAGE, "--backend", "numpy", "--rounds", "0").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("run", "qwen3"), ("chat", "qwen3"), ("bench", "qwen3"), ("classify", "modernbert")],
+)
+def test_threads_reach_the_backend(command: str, package: str) -> None:
+    """The numpy backend has none of its own, and says so."""
+    text = ["Hi"] if command in ("run", "classify") else []
+    options = ["--backend", "numpy", "--threads"]
+    done = masu(command, GOLDEN / package / "engine", *text, *options, 2)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "'numpy' leaves the number of threads to its library" in done.stderr
+    refused = masu(command, GOLDEN / package / "engine", *text, *options, 0)
+    assert refused.returncode == 2
+    assert "0 is not in the range x>=1" in refused.stderr

@@ -13,9 +13,11 @@ from masu.cli.output import print_columns, print_json
 @click.argument("text")
 @options.backend
 @options.dtype
+@options.threads
 @options.as_json
 def command(
-    package: Path, text: str, backend: str | None, dtype: str | None, as_json: bool
+    package: Path, text: str, backend: str | None, dtype: str | None, threads: int | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Say how likely each label of the classifier in PACKAGE is for TEXT, the likeliest first.
 
@@ -25,7 +27,8 @@ def command(
     from masu.runtime.classifier import load
 
     configure_jax()
-    found = load(package, dtype=dtype, backend=backend).classify(text)
+    classifier = load(package, dtype=dtype, backend=backend, threads=threads)
+    found = classifier.classify(text)
     ranked = sorted(found.items(), key=lambda entry: entry[1], reverse=True)
     if as_json:
         print_json(dict(ranked))

@@ -24,6 +24,11 @@ dtype = click.option(
     "--dtype", type=DTYPES, help="Compute in this type; without it, as the engine does."
 )
 
+threads = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N",
+    help="Share the work of the native kernels among N threads; without it, one a processor.",
+)  # fmt: skip
+
 calibration = click.option(
     "--calibration", metavar="F",
     help="Text file for calibrated methods, or generated: text that the model makes up.",

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 @options.generation
 @options.backend
 @options.dtype
+@options.threads
 @options.as_json
 @click.option("--logprobs", is_flag=True, help="Put every token and its log-probability in --json.")
 def command(
     package: Path, prompt: str, system: str | None, reasoning_effort: str | None, raw: bool,
-    max_tokens: int, stop: tuple[str, ...], backend: str | None, dtype: str | None, as_json: bool,
-    logprobs: bool, **sampling: Any,
+    max_tokens: int, stop: tuple[str, ...], backend: str | None, dtype: str | None,
+    threads: int | None, as_json: bool, logprobs: bool, **sampling: Any,
 ) -> None:  # fmt: skip
     """Answer PROMPT with the model of PACKAGE.
 
@@ -46,7 +47,7 @@ def command(
 
     configure_jax()
     began = perf_counter()
-    model = load(package, dtype=dtype, backend=backend)
+    model = load(package, dtype=dtype, backend=backend, threads=threads)
     loaded = perf_counter()
     chosen = model.sampling.override(**sampling).seeded()
     turn: TurnOptions = {
