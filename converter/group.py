@@ -103,7 +103,8 @@ class Group:
 
     def seen(self, found: Match) -> SourceTensor:
         """The tensor of a match, as its table row sees it."""
-        tensor, view = self.checkpoint.tensors[found.source], _target(found).view
+        tensor = self.checkpoint.tensors[found.source]
+        view = _target(found).view_of(found.alternative)
         if not tensor.shape:
             raise TensorMismatch(f"{tensor.name}: expected at least one axis, found a scalar")
         return tensor if view is None else view(tensor)

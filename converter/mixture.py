@@ -1,6 +1,7 @@
 """Mixtures of experts as families write them: the engine's where it fits."""
 
 from masu.converter.assemble import dense_mlp
+from masu.specs.blocks.latent_mixture import LatentMixtureConfig, RoutedMLPConfig
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
 from masu.specs.blocks.plain_mlp import PlainMLPConfig
@@ -69,8 +70,23 @@ def mixture(
     )
 
 
+def in_latent_space(
+    routed: MixtureOfExpertsConfig, *, latent_dim: int, biases: bool
+) -> LatentMixtureConfig:
+    """Experts between a projection into a space of `latent_dim` channels and one back."""
+    return LatentMixtureConfig(
+        type="LatentMixtureConfig",
+        in_projection_config=LinearConfig(),
+        mixture_config=routed,
+        out_projection_config=LinearConfig(),
+        latent_dim=latent_dim,
+        has_in_biases=biases,
+        has_out_biases=biases,
+    )
+
+
 def beside_shared_expert(
-    routed: MixtureOfExpertsConfig,
+    routed: RoutedMLPConfig,
     *,
     hidden_dim: int,
     gate: bool = False,

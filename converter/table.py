@@ -47,20 +47,25 @@ class Target:
 
     Attributes:
         name: engine name, relative to the model's root.
-        view: sees the source in another shape or order before anything else happens to it.
+        view: sees the source in another shape or order before anything else happens to it. A
+            tuple has one for each alternative of the row.
         packed: the first axis counts experts: they are stacked, and `rows` are those of each.
         rows: picks and orders rows of the source; None takes all. A tuple has one such order for
-            each alternative of the row.
+            each alternative.
         values: changes float32 values, element by element.
         after: these experts follow those of the row without `after` that makes the same tensor.
     """
 
     name: str
-    view: View | None = None
+    view: View | tuple[View | None, ...] | None = None
     packed: bool = False
     rows: RowOrder | tuple[RowOrder | None, ...] | None = None
     values: Callable[[np.ndarray], np.ndarray] | None = None
     after: bool = False
+
+    def view_of(self, alternative: int) -> View | None:
+        """How one of the alternatives is seen, by its place."""
+        return self.view[alternative] if isinstance(self.view, tuple) else self.view
 
     def row_order(self, alternative: int) -> RowOrder | None:
         """The order of rows for one of the alternatives, by its place."""

@@ -60,6 +60,11 @@ def flattened(tensor: SourceTensor) -> SourceTensor:
     return replace(tensor, shape=(experts * rows, *rest), read=read)
 
 
+def zeros(tensor: SourceTensor) -> SourceTensor:
+    """As many zeros: for a part that the checkpoint lacks and the engine's fused tensor has."""
+    return changed(tensor, tensor.shape, np.zeros_like)
+
+
 def changed(
     tensor: SourceTensor, shape: Shape, change: Callable[[np.ndarray], np.ndarray]
 ) -> SourceTensor:

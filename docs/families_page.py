@@ -68,10 +68,9 @@ LIMITS = """\
 
 | what | why |
 |---|---|
-| Gemma 4 with `enable_moe_block` (26B-A4B) | a mixture of experts runs beside the dense MLP of every layer, with norms of its own: no block says so yet |
-| Muse Glimmer with `attention_bias` | queries, keys and values would have biases and the gate none; the fused projection has one vector for all |
 | attention in both directions in Gemma (`use_bidirectional_attention`) | a decoder's cache cannot look ahead |
 | text-to-speech (Fish Audio s1-mini) | neither the package format's engines nor masu's runtime have its blocks; `masu convert` ends with exit status 2 |
+| Llamba with `bias` in its mixers | no released checkpoint has it, and neither transformers nor golden data could judge a conversion: biases of the gate would stand twice, in the projection and beside it |
 | MLX's Llamba (Llamba-1B-4bit-mlx) | its mixers and MLPs are alternate layers under names of their own, and its config.json lies in another repository |
 | MLX's Falcon-H1 | mlx-lm folds its multipliers into the weights before it quantises them |
 | vision and audio towers | packages are text only: the ledger names every tensor that is left out |"""  # noqa: E501

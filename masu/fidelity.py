@@ -183,6 +183,7 @@ def _recorded(verdict: Verdict) -> VerdictRecord:
         bound=verdict.bound,
         rounding=verdict.rounding,
         tokens=verdict.tokens,
+        told=verdict.told,
     )
 
 

@@ -102,6 +102,7 @@ def _verdict(verdict: VerdictRecord | None) -> Iterator[str]:
         f" {verdict.error:.1e} from what the source says, in standard deviations of the logits;"
         f" {verdict.bound:.0e} is allowed.\n"
     )
+    yield from (f"- {remark}\n" for remark in verdict.told)
 
 
 def _fidelity(fidelity: Fidelity) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from masu.specs.blocks.dense_and_mixture import DenseAndMixtureConfig
+from masu.specs.blocks.latent_mixture import LatentMixtureConfig
 from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
 from masu.specs.blocks.mlp import MLPConfig
 from masu.specs.blocks.routing import SigmoidRouting, SparseMixerRouting
@@ -13,8 +15,8 @@ def mixture_problems(mlp: MLPConfig | None) -> Iterator[str]:
     match mlp:
         case MixtureOfExpertsConfig():
             yield from _problems(mlp)
-        case SharedExpertConfig():
-            yield from _problems(mlp.mixture_config)
+        case DenseAndMixtureConfig() | LatentMixtureConfig() | SharedExpertConfig():
+            yield from mixture_problems(mlp.mixture_config)
 
 
 def _problems(mixture: MixtureOfExpertsConfig) -> Iterator[str]:

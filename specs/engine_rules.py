@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from masu.specs.codec import ChatCodecConfig
 from masu.specs.engine import Breach, Candidate, Rule
-from masu.specs.engine_places import generation, layers
+from masu.specs.engine_places import generation, hybrids, layers
 from masu.specs.json_objects import objects
 from masu.specs.model import ClassifierModelConfig, LanguageModelConfig, SpeculatorModelConfig
 
@@ -106,6 +106,21 @@ def _undraftable_mixers(candidate: Candidate) -> Iterator[Breach]:
             yield Breach(f"{layer.place}.mixer_config", reason)
 
 
+def _undraftable_convs(candidate: Candidate) -> Iterator[Breach]:
+    for layer in layers(candidate):
+        for name in ("mixer_conv_config", "mlp_conv_config"):
+            if getattr(layer.config, name) is not None and _has_speculator(candidate):
+                reason = "its kernel has no trees of drafts, and there is a speculator"
+                yield Breach(f"{layer.place}.{name}", reason)
+
+
+def _drafts_of_rotated_tables(candidate: Candidate) -> Iterator[Breach]:
+    for path, _ in hybrids(candidate):
+        if path.endswith(".embedding.embedding") and _has_speculator(candidate):
+            reason = "tied and rotated; drafts are read out without the rotation"
+            yield Breach(path, reason)
+
+
 def _penalised_drafts(candidate: Candidate) -> Iterator[Breach]:
     defaults = generation(candidate)
     penalised = defaults is not None and defaults.repetition_penalty is not None
@@ -154,3 +169,12 @@ SAMPLING_RANGES = Rule(
 )
 SHAPES = Rule("speculator-shapes", "a speculator has a shapes.json", _no_shapes)
 DRAFTABLE = Rule("draftable-mixers", "beside a speculator there is no Mamba2", _undraftable_mixers)
+DRAFTABLE_CONVS = Rule(
+    "draftable-convs", "beside a speculator there are no layer convolutions", _undraftable_convs
+)
+DRAFTED_TABLES = Rule(
+    "drafted-tables",
+    "beside a speculator no tied table is rotated",
+    _drafts_of_rotated_tables,
+    "differs",
+)

@@ -4,10 +4,12 @@ from engine_cases import (
     CLASSIFIER,
     CONV,
     DRAFTS,
+    HYBRID_TABLE,
     LAYER_PLACE,
     MAMBA,
     REASONING,
     SPECULATOR,
+    TIED,
     Case,
     Cases,
     Made,
@@ -17,6 +19,7 @@ from engine_cases import (
     on_layer,
     on_mixer,
     on_mlp,
+    tied,
 )
 
 OLD, NEW = "uzu-0.5", "uzu-0.6"
@@ -137,6 +140,22 @@ MODEL_CASES: Cases = {
             made(on_mixer(MAMBA)),
             MIXER,
             "cannot take back drafted tokens",
+        )
+    ],
+    "draftable-convs": [
+        Case(
+            made(on_layer(mlp_conv_config=CONV), files=DRAFTS),
+            made(on_layer(mlp_conv_config=CONV)),
+            f"{LAYER_PLACE}.mlp_conv_config",
+            "no trees of drafts",
+        )
+    ],
+    "drafted-tables": [
+        Case(
+            made(tied, formats={TIED: HYBRID_TABLE}, files=DRAFTS),
+            made(tied, formats={TIED: HYBRID_TABLE}),
+            TIED,
+            "without the rotation",
         )
     ],
     "own-prompts": [

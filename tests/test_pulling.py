@@ -2,13 +2,14 @@
 
 import re
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden import GOLDEN
-from hub_server import HubServer
+from hub_server import HubServer, Request
 from huggingface_hub import constants
 from package_copies import add_manifest, copy_package
 
@@ -70,6 +71,22 @@ def test_the_revision_is_resolved_once(
     assert contents(tmp_path / "out") == contents(package)
     with pytest.raises(SourceNotFound, match="no revision 'v2'"):
         pull_(f"{REPO}@v2", overwrite=True)
+
+
+def test_files_come_at_the_same_time(
+    hub: HubServer, pull_: Pull, package: Path, tmp_path: Path
+) -> None:
+    """Neither of two files is sent before the other is asked for."""
+    hub.add(REPO, contents(package))
+    both = threading.Barrier(2, timeout=10)
+
+    def wait(request: Request) -> None:
+        if request.method == "GET" and request.path.endswith(("tokenizer.json", ".safetensors")):
+            both.wait()
+
+    hub.on_request = wait
+    pull_()
+    assert contents(tmp_path / "out") == contents(package)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "manifest.json"])

@@ -84,4 +84,5 @@ FAMILY = Family(
         "attention_bias": True,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     },
+    variants=({"attention_bias": False},),
 )

@@ -1,11 +1,11 @@
 """Gemma 4, text only: per-layer embeddings, shared caches, two sizes of heads, normed values.
 
 Rotation on full layers is "proportional" (see `converter/rope.py`). The mixture of experts that
-transformers runs beside the MLP of the 26B model has no word in the engine and is refused.
+transformers runs beside the MLP of the 26B model is a block of its own, which the engine lacks.
 """
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
@@ -21,19 +21,29 @@ from masu.converter.config import DenseConfig, Size
 from masu.converter.families import llama
 from masu.converter.families.gemma import GeluTanh
 from masu.converter.family import Family
+from masu.converter.mixture import mixture
 from masu.converter.rope import read_rope
 from masu.converter.sliding import FULL, SLIDING, windows
-from masu.converter.table import READOUT, TOKEN_TABLE, Table, Unused
+from masu.converter.table import (
+    READOUT,
+    TOKEN_TABLE,
+    Table,
+    Target,
+    Unused,
+    second_half_first,
+    times,
+)
 from masu.specs.blocks.attention import AttentionConfig
 from masu.specs.blocks.decoder import DecoderConfig
+from masu.specs.blocks.dense_and_mixture import DenseAndMixtureConfig
 from masu.specs.blocks.layer import TransformerLayerConfig
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.blocks.ple import PLELayerConfig, PLEModelConfig
 from masu.specs.blocks.rope import RoPEConfig
+from masu.specs.blocks.routing import ScaledSoftmaxRouting
 from masu.specs.errors import ConfigError
 
-NO_EXPERTS = "enable_moe_block turns it off"
 VALUE_EPSILON = 1e-6
 """The engine's, in the norm of values; its config has no word for another."""
 
@@ -54,12 +64,6 @@ class Sizes(BaseModel):
 
 class Config(DenseConfig):
     """Sizes of full layers stand in `per_layer_config`, or in the older `*global*` keys."""
-
-    INERT: ClassVar = {
-        "moe_intermediate_size": NO_EXPERTS,
-        "num_experts": NO_EXPERTS,
-        "top_k_experts": NO_EXPERTS,
-    }
 
     vocab_size: int = 262144
     hidden_size: int = 2304
@@ -86,7 +90,10 @@ class Config(DenseConfig):
     hidden_size_per_layer_input: int = 256
     num_kv_shared_layers: int = 0
     use_double_wide_mlp: bool = False
-    enable_moe_block: Literal[False] = False
+    enable_moe_block: bool = False
+    num_experts: Size | None = None
+    top_k_experts: Size | None = None
+    moe_intermediate_size: Size | None = None
 
     @field_validator("rms_norm_eps")
     @classmethod
@@ -140,11 +147,12 @@ def _layer(config: Config, norm: NormalizationConfig, index: int) -> Transformer
         norm=norm,
         post_norm=norm,
         mixer=mixer,
-        mlp=dense_mlp(GELU_TANH),
+        mlp=_beside_experts(config, norm) if config.enable_moe_block else dense_mlp(GELU_TANH),
         rope=_rope(config, FULL if span is None else SLIDING, mixer.head_dim),
         hidden_dim=config.intermediate_size * (2 if is_wide else 1),
     )
     more = {
+        "pre_mlp_norm_config": _scaleless(norm) if config.enable_moe_block else norm,
         "ple_config": _layer_ple(config, norm),
         "has_post_layer_scalar": True,
         "kv_source_layer_index": _source(config, index) if mixer.is_kv_sharing else None,
@@ -168,6 +176,33 @@ def _mixer(
     )
     is_sharing = index >= config.num_unshared
     return mixer.model_copy(update={"normalize_values": True, "is_kv_sharing": is_sharing})
+
+
+def _scaleless(norm: NormalizationConfig) -> NormalizationConfig:
+    """Dense MLP, experts and router norm the stream alike, and scale it by vectors of their own."""
+    return norm.model_copy(update={"has_scale": False})
+
+
+def _beside_experts(config: Config, norm: NormalizationConfig) -> DenseAndMixtureConfig:
+    experts, active, width = config.num_experts, config.top_k_experts, config.moe_intermediate_size
+    if experts is None or active is None or width is None:
+        raise ConfigError(
+            "config.json: enable_moe_block: expected num_experts, top_k_experts and "
+            f"moe_intermediate_size with it, found {experts}, {active} and {width}"
+        )
+    return DenseAndMixtureConfig(
+        type="DenseAndMixtureConfig",
+        dense_config=dense_mlp(GELU_TANH),
+        post_dense_norm_config=norm,
+        mixture_config=mixture(
+            num_experts=experts,
+            num_active=active,
+            hidden_dim=width,
+            expert=dense_mlp(GELU_TANH),
+            routing=ScaledSoftmaxRouting(type="ScaledSoftmaxRouting"),
+        ),
+        post_mixture_norm_config=norm,
+    )
 
 
 def _rope(config: Config, layer_type: str, head_dim: int) -> RoPEConfig:
@@ -216,7 +251,7 @@ def _layer_ple(config: Config, norm: NormalizationConfig) -> PLELayerConfig | No
 
 
 SHARES = Unused("the layer reads another's cache; transformers does not load these either")
-LAYER, PLE = llama.LAYER, "per_layer_embedding"
+LAYER, MLP, PLE = llama.LAYER, f"{llama.LAYER}.mlp", "per_layer_embedding"
 
 # fmt: off
 WEIGHTS: Table = {
@@ -230,9 +265,6 @@ WEIGHTS: Table = {
     "model.layers.{i}.self_attn.o_proj.weight":           f"{LAYER}.mixer.out_projection.weights",
     "model.layers.{i}.self_attn.o_proj.bias":             f"{LAYER}.mixer.out_projection.biases",
     "model.layers.{i}.post_attention_layernorm.weight":   f"{LAYER}.post_mixer_norm.scales",
-    "model.layers.{i}.pre_feedforward_layernorm.weight":  f"{LAYER}.pre_mlp_norm.scales",
-    "model.layers.{i}.mlp.{up,gate}_proj.weight":         f"{LAYER}.mlp.up_projection.weights",
-    "model.layers.{i}.mlp.down_proj.weight":              f"{LAYER}.mlp.down_projection.weights",
     "model.layers.{i}.post_feedforward_layernorm.weight": f"{LAYER}.post_mlp_norm.scales",
     "model.layers.{i}.per_layer_input_gate.weight":       f"{LAYER}.ple.gate.weights",
     "model.layers.{i}.per_layer_projection.weight":       f"{LAYER}.ple.projection.weights",
@@ -243,9 +275,38 @@ WEIGHTS: Table = {
 # fmt: on
 
 
+# fmt: off
+DENSE: Table = {
+    "model.layers.{i}.pre_feedforward_layernorm.weight":  f"{LAYER}.pre_mlp_norm.scales",
+    "model.layers.{i}.mlp.{up,gate}_proj.weight":         f"{MLP}.up_projection.weights",
+    "model.layers.{i}.mlp.down_proj.weight":              f"{MLP}.down_projection.weights",
+}
+
+
+def beside_experts(config: Config) -> Table:
+    """The router's input is scaled twice, by a vector and by the root of the width: once here."""
+    layer, root = "model.layers.{i}", config.hidden_size**-0.5
+    dense, experts = f"{MLP}.dense", f"{MLP}.mixture.experts"
+    up, down = f"{experts}.up_projection.weights", f"{experts}.down_projection.weights"
+    return {
+        f"{layer}.pre_feedforward_layernorm.weight":    f"{MLP}.dense_scales",
+        f"{layer}.mlp.{{up,gate}}_proj.weight":         f"{dense}.up_projection.weights",
+        f"{layer}.mlp.down_proj.weight":                f"{dense}.down_projection.weights",
+        f"{layer}.post_feedforward_layernorm_1.weight": f"{MLP}.post_dense_norm.scales",
+        f"{layer}.router.scale":             Target(f"{MLP}.router_scales", values=times(root)),
+        f"{layer}.router.proj.weight":                  f"{MLP}.mixture.router.weights",
+        f"{layer}.router.per_expert_scale":             f"{MLP}.mixture.router.expert_scales",
+        f"{layer}.pre_feedforward_layernorm_2.weight":  f"{MLP}.mixture_scales",
+        f"{layer}.experts.gate_up_proj":      Target(up, packed=True, rows=second_half_first),
+        f"{layer}.experts.down_proj":         Target(down, packed=True),
+        f"{layer}.post_feedforward_layernorm_2.weight": f"{MLP}.post_mixture_norm.scales",
+    }
+# fmt: on
+
+
 def weights(config: Config) -> Table:
     """Where keys and values come from differs between layers, so each has rows of its own."""
-    table = dict(WEIGHTS)
+    table = {**WEIGHTS, **(beside_experts(config) if config.enable_moe_block else DENSE)}
     for index, span in enumerate(spans(config)):
         table |= _key_value_rows(config, index, is_full=span is None)
     return table
@@ -313,6 +374,12 @@ FAMILY = Family(
                 FULL: {"rope_type": "proportional", "rope_theta": 500000.0, "factor": 2.0},
                 SLIDING: {"rope_type": "default", "rope_theta": 10000.0},
             }
+        },
+        {
+            "enable_moe_block": True,
+            "num_experts": 5,
+            "top_k_experts": 2,
+            "moe_intermediate_size": 64,
         },
     ),
 )

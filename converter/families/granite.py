@@ -96,4 +96,5 @@ FAMILY = Family(
         "attention_multiplier": 0.11,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     },
+    variants=({"attention_bias": False, "mlp_bias": False},),
 )

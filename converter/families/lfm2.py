@@ -11,6 +11,7 @@ from masu.converter.rope import read_rope
 from masu.converter.sliding import FULL
 from masu.converter.table import Table, Target
 from masu.converter.views import squeezed
+from masu.specs.blocks.biased_short_conv import BiasedShortConvConfig
 from masu.specs.blocks.conv import SeparableCausalConvConfig
 from masu.specs.blocks.decoder import DecoderConfig
 from masu.specs.blocks.linear import LinearConfig
@@ -46,8 +47,7 @@ class Config(DenseConfig):
     block_ffn_dim_multiplier: float | None = 1.0
     block_multiple_of: int = 256
     block_use_swiglu: Literal[True] = True
-    conv_bias: Literal[False] = False
-    """The engine's short convolution has no biases on its projections."""
+    conv_bias: bool = False
     conv_L_cache: int = 3  # noqa: N815 - the checkpoint's spelling
     full_attn_idxs: tuple[int, ...] | None = None
     layer_types: tuple[str, ...] | None = None
@@ -72,14 +72,18 @@ def kinds(config: Config) -> tuple[str, ...]:
     return layer_kinds(config.layer_types, rule, (CONV, FULL))
 
 
-def short_conv(kernel_size: int) -> ShortConvConfig:
-    return ShortConvConfig(
+def short_conv(kernel_size: int, *, biases: bool) -> ShortConvConfig | BiasedShortConvConfig:
+    """The engine's has no biases on its projections."""
+    plain = ShortConvConfig(
         type="ShortConvConfig",
         in_projection_config=LinearConfig(),
-        conv_config=SeparableCausalConvConfig(has_biases=False),
+        conv_config=SeparableCausalConvConfig(has_biases=biases),
         out_projection_config=LinearConfig(),
         kernel_size=kernel_size,
     )
+    if not biases:
+        return plain
+    return BiasedShortConvConfig(type="BiasedShortConvConfig", short_conv_config=plain)
 
 
 def build(config: Config) -> DecoderConfig:
@@ -96,10 +100,11 @@ def build(config: Config) -> DecoderConfig:
         max_positions=config.max_position_embeddings,
         default_theta=1000000.0,
     )
+    conv = short_conv(config.conv_L_cache, biases=config.conv_bias)
     layers = [
         layer(
             norm=norm,
-            mixer=attending if kind == FULL else short_conv(config.conv_L_cache),
+            mixer=attending if kind == FULL else conv,
             mlp=dense_mlp(),
             rope=rope if kind == FULL else None,
         )
@@ -120,8 +125,11 @@ WEIGHTS: Table = {
     "model.layers.{i}.self_attn.q_layernorm.weight":   f"{MIXER}.query_norm.scales",
     "model.layers.{i}.self_attn.k_layernorm.weight":   f"{MIXER}.key_norm.scales",
     "model.layers.{i}.conv.in_proj.weight":            f"{MIXER}.in_projection.weights",
+    "model.layers.{i}.conv.in_proj.bias":              f"{MIXER}.in_projection.biases",
     "model.layers.{i}.conv.conv.weight":               TAPS,
+    "model.layers.{i}.conv.conv.bias":                 f"{MIXER}.conv.biases",
     "model.layers.{i}.conv.out_proj.weight":           f"{MIXER}.out_projection.weights",
+    "model.layers.{i}.conv.out_proj.bias":             f"{MIXER}.out_projection.biases",
     "model.layers.{i}.ffn_norm.weight":                f"{llama.LAYER}.pre_mlp_norm.scales",
     "model.layers.{i}.feed_forward.{w3,w1}.weight":    f"{MLP}.up_projection.weights",
     "model.layers.{i}.feed_forward.w2.weight":         f"{MLP}.down_projection.weights",
@@ -157,6 +165,6 @@ FAMILY = Family(
             "block_multiple_of": 16,
         },
         {"layer_types": None, "full_attn_idxs": [2], "conv_L_cache": 4},
-        {"tie_word_embeddings": False},
+        {"tie_word_embeddings": False, "conv_bias": True},
     ),
 )

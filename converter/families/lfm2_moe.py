@@ -1,6 +1,6 @@
 """LFM2-MoE: LFM2 with mixtures of experts, routed by sigmoids, above the first layers."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
 from masu.converter.config import DenseConfig
@@ -23,7 +23,7 @@ class Config(DenseConfig):
 
     rms_norm_eps: float = 1e-5
     tie_word_embeddings: bool = True
-    conv_bias: Literal[False] = False
+    conv_bias: bool = False
     conv_L_cache: int = 3  # noqa: N815 - the checkpoint's spelling
     layer_types: tuple[str, ...]
     num_dense_layers: int = 2
@@ -60,11 +60,12 @@ def build(config: Config) -> DecoderConfig:
         max_positions=config.max_position_embeddings,
         default_theta=1000000.0,
     )
+    conv = lfm2.short_conv(config.conv_L_cache, biases=config.conv_bias)
     kinds = layer_kinds(config.layer_types, [FULL] * config.num_hidden_layers, (lfm2.CONV, FULL))
     layers = [
         layer(
             norm=norm,
-            mixer=attending if kind == FULL else lfm2.short_conv(config.conv_L_cache),
+            mixer=attending if kind == FULL else conv,
             mlp=sparse if index >= config.num_dense_layers else dense_mlp(),
             rope=rope if kind == FULL else None,
         )
@@ -113,7 +114,7 @@ FAMILY = Family(
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     },
     variants=(
-        {"norm_topk_prob": False},
+        {"norm_topk_prob": False, "conv_bias": True},
         {"use_expert_bias": False, "num_dense_layers": 0, "tie_word_embeddings": False},
     ),
 )

@@ -12,7 +12,8 @@ from masu.converter.families import gemma2, llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
 from masu.converter.sliding import FULL, SLIDING, windows
-from masu.converter.table import Table, Unused, prefixed
+from masu.converter.table import Table, Target, Unused, prefixed
+from masu.converter.views import zeros
 from masu.specs.blocks.decoder import DecoderConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.errors import ConfigError
@@ -30,8 +31,7 @@ class Config(DenseConfig):
     max_position_embeddings: int = 131072
     rms_norm_eps: float = 1e-5
     post_norm_eps: float = 1e-8
-    attention_bias: Literal[False] = False
-    """With biases, Q, K and V would have some and the gate none, which the engine cannot say."""
+    attention_bias: bool = False
     sliding_window: int | None = 2048
     layer_types: tuple[str, ...] | None = None
     layer_rope_theta: tuple[float, ...] | None = None
@@ -65,6 +65,8 @@ def build(config: Config) -> DecoderConfig:
                 query_key_norm=weightless(config.rms_norm_eps),
                 scale=config.qk_scale_factor * config.head_dim**-0.5,
                 window=span,
+                qkv_biases=config.attention_bias,
+                out_biases=config.attention_bias,
             ).model_copy(update={"has_gate": True}),
             mlp=dense_mlp(),
             rope=rope if rotates else None,
@@ -110,11 +112,15 @@ def rotating(config: Config, base: float) -> list[bool]:
 
 
 TOWER = Unused("the vision tower; the package is text only", left_out=True)
-GATED = "model.layers.{i}.self_attn.{q,k,v,gate}_proj.weight"
+QKVG = f"{llama.LAYER}.mixer.qkvg_projection"
 
 TEXT: Table = {
     **{key: target for key, target in gemma2.WEIGHTS.items() if "{q,k,v}" not in key},
-    GATED: f"{llama.LAYER}.mixer.qkvg_projection.weights",
+    "model.layers.{i}.self_attn.{q,k,v,gate}_proj.weight": f"{QKVG}.weights",
+    # The gate has no biases, and as many rows as the queries.
+    "model.layers.{i}.self_attn.{q,k,v,q}_proj.bias": Target(
+        f"{QKVG}.biases", view=(None, None, None, zeros)
+    ),
 }
 WEIGHTS: Table = {
     **prefixed(TEXT, "model.", "model.language_model."),
@@ -145,6 +151,7 @@ FAMILY = Family(
             "rms_norm_eps": 1e-5,
             "post_norm_eps": 1e-3,
             "tie_word_embeddings": False,
+            "attention_bias": True,
             "sliding_window": 16,
             "layer_types": [SLIDING, SLIDING, FULL, FULL],
             "layer_rope_theta": [500000.0, 0.0, 500000.0, 0.0],

@@ -18,7 +18,7 @@ from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.layer_kinds import LINEAR, hybrid_kinds
 from masu.converter.mamba2 import general_mamba2, mamba2_weights
-from masu.converter.mixture import beside_shared_expert, mixture, sigmoid_routing
+from masu.converter.mixture import beside_shared_expert, in_latent_space, mixture, sigmoid_routing
 from masu.converter.sliding import FULL
 from masu.converter.table import READOUT, TOKEN_TABLE, Table, Unused
 from masu.specs.blocks.activation import SquaredReLU
@@ -99,8 +99,8 @@ class Config(HFConfig):
     n_shared_experts: Literal[1] = 1
     moe_intermediate_size: int = 7688
     moe_shared_expert_intermediate_size: int = 7688
-    moe_latent_size: None = None
-    """Experts that work in a narrower space of their own are not converted."""
+    moe_latent_size: Size | None = None
+    """Channels of the space in which routed experts work; None for the stream's own."""
     num_experts_per_tok: int = 2
     routed_scaling_factor: float = 1.0
     n_group: int = 1
@@ -171,8 +171,11 @@ def sparse_mlp(config: Config) -> SharedExpertConfig:
             num_active_groups=config.topk_group,
         ),
     )
+    width = config.moe_latent_size
     return beside_shared_expert(
-        routed,
+        routed
+        if width is None
+        else in_latent_space(routed, latent_dim=width, biases=config.mlp_bias),
         hidden_dim=config.moe_shared_expert_intermediate_size,
         shared=ungated_mlp(SQUARED_RELU, biases=config.mlp_bias),
     )
@@ -198,7 +201,8 @@ def build(config: Config) -> DecoderConfig:
 def weights(config: Config) -> Table:
     """All kinds are called `mixer` in the checkpoint, but have no name below it in common."""
     source, own = "backbone.layers.{i}.mixer", llama.LAYER
-    routed, shared, dense = f"{own}.mlp.mixture", f"{own}.mlp.shared", f"{own}.mlp"
+    mixture, shared, dense = f"{own}.mlp.mixture", f"{own}.mlp.shared", f"{own}.mlp"
+    routed = mixture if config.moe_latent_size is None else f"{mixture}.mixture"
     # fmt: off
     return {
         "backbone.embeddings.weight":                TOKEN_TABLE,
@@ -212,6 +216,7 @@ def weights(config: Config) -> Table:
         f"{source}.gate.e_score_correction_bias":    f"{routed}.router.correction_biases",
         f"{source}.experts.{{e}}.up_proj.weight":    f"{routed}.experts.up_projection.weights",
         f"{source}.experts.{{e}}.down_proj.weight":  f"{routed}.experts.down_projection.weights",
+        **latent_weights(source, mixture),
         **mlp_weights(f"{source}.shared_experts", shared),
         "backbone.norm_f.weight":                    "transformer.output_norm.scales",
         "mtp.*":                                     Unused(DRAFTS, left_out=True),
@@ -223,6 +228,15 @@ def mlp_weights(source: str, mlp: str) -> Table:
     return {
         f"{source}.{name}_proj.{old}": f"{mlp}.{name}_projection.{new}"
         for name in ("up", "down")
+        for old, new in (("weight", "weights"), ("bias", "biases"))
+    }
+
+
+def latent_weights(source: str, mixture: str) -> Table:
+    """The projections into the experts' own space and out of it."""
+    return {
+        f"{source}.{given}_latent_proj.{old}": f"{mixture}.{name}_projection.{new}"
+        for given, name in (("fc1", "in"), ("fc2", "out"))
         for old, new in (("weight", "weights"), ("bias", "biases"))
     }
 
@@ -262,6 +276,7 @@ FAMILY = Family(
     },
     variants=(
         {"n_groups": 1, "use_conv_bias": False, "use_bias": False, "mlp_bias": False},
-        {"norm_topk_prob": False, "n_group": 1, "topk_group": 1},
+        {"norm_topk_prob": False, "n_group": 1, "topk_group": 1, "moe_latent_size": 32},
+        {"moe_latent_size": 64, "mlp_bias": False},
     ),
 )

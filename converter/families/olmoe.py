@@ -77,5 +77,5 @@ FAMILY = Family(
         "norm_topk_prob": False,
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     },
-    variants=({"norm_topk_prob": True},),
+    variants=({"norm_topk_prob": True, "attention_bias": False},),
 )

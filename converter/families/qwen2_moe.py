@@ -196,7 +196,11 @@ FAMILY = Family(
         "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
     },
     variants=(
-        {"norm_topk_prob": True, "shared_expert_intermediate_size": 64},
+        {
+            "norm_topk_prob": True,
+            "shared_expert_intermediate_size": 64,
+            "use_sliding_window": False,
+        },
         {"mlp_only_layers": [], "decoder_sparse_step": 2, "qkv_bias": False},
     ),
 )

@@ -63,5 +63,8 @@ FAMILY = Family(
         "moe_intermediate_size": 64,
         "shared_expert_intermediate_size": 64,
     },
-    variants=({"shared_expert_intermediate_size": 128, "tie_word_embeddings": True},),
+    variants=(
+        {"shared_expert_intermediate_size": 128, "tie_word_embeddings": True},
+        {"attention_bias": False},
+    ),
 )

@@ -89,7 +89,11 @@ FAMILY = Family(
         "shared_expert_intermediate_size": 64,
     },
     variants=(
-        {"norm_topk_prob": False, "shared_expert_intermediate_size": 96},
+        {
+            "attention_bias": False,
+            "norm_topk_prob": False,
+            "shared_expert_intermediate_size": 96,
+        },
         {"mlp_only_layers": None, "decoder_sparse_step": 2, "tie_word_embeddings": True},
     ),
 )

@@ -88,4 +88,5 @@ FAMILY = Family(
         "sliding_window": 16,
         "rope_parameters": {"rope_type": "default", "rope_theta": 5000000.0},
     },
+    variants=({"attention_bias": False, "mlp_bias": False, "use_sliding_window": False},),
 )

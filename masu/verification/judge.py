@@ -16,7 +16,8 @@ from masu.specs.footprint import layers
 from masu.verdict import PlanSource, Verdict, consistent
 from masu.verification import transformers_model
 from masu.verification.heads import NoReference
-from masu.verification.prompts import Prompts, prompts_for
+from masu.verification.prompts import Prompts, placeholders, prompts_for
+from masu.verification.transformers_quantised import decoding
 from masu.verification.walk import BlockErrors, bound, walk
 
 
@@ -42,7 +43,7 @@ def judge(
         prompts, found = compare(plan if exact is None else exact, checkpoint)
     except NoReference as reason:
         return replace(stored, reason=str(reason))
-    return _verified(stored, plan, prompts, found)
+    return _verified(stored, plan, prompts, found, decoding(checkpoint))
 
 
 def compare(plan: ConversionPlan, checkpoint: Checkpoint) -> tuple[Prompts, BlockErrors]:
@@ -51,7 +52,7 @@ def compare(plan: ConversionPlan, checkpoint: Checkpoint) -> tuple[Prompts, Bloc
     Raises:
         NoReference: there is no model to compare with.
     """
-    prompts = prompts_for(plan.config, plan.tokenizer)
+    prompts = prompts_for(plan.config, plan.tokenizer, placeholders(checkpoint.config))
     model = transformers_model.load(checkpoint)
     traces = transformers_model.traced(model, prompts.sequences, len(layers(plan.config)))
     del model  # its weights, before the first block's are read
@@ -59,10 +60,11 @@ def compare(plan: ConversionPlan, checkpoint: Checkpoint) -> tuple[Prompts, Bloc
 
 
 def _verified(
-    stored: Verdict, plan: ConversionPlan, prompts: Prompts, found: BlockErrors
+    stored: Verdict, plan: ConversionPlan, prompts: Prompts, found: BlockErrors, told: str | None
 ) -> Verdict:
     block, error = max(found.errors.items(), key=lambda item: item[1] / bound(plan.config, item[0]))
-    remarks = [f"not reached, as it takes too many tokens: {what}" for what in prompts.unreached]
+    remarks = [] if told is None else [told]
+    remarks += [f"not reached, as it takes too many tokens: {what}" for what in prompts.unreached]
     if found.left_out:
         remarks.append(f"left out, where a router is near a tie: {found.left_out} tokens")
     return replace(

@@ -1,7 +1,9 @@
 """The sequences that two models are compared at: texts, one of them past windows and contexts."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,9 @@ LEAST, MOST = 48, 512
 can with `MOST`."""
 BEYOND = 8
 
+PLACEHOLDER = re.compile(r"(image|video|audio)_token_(id|index)")
+"""Keys of config.json that name the ids in whose place a model with towers puts what these see."""
+
 
 @dataclass(frozen=True)
 class Prompts:
@@ -39,21 +44,36 @@ class Prompts:
         return sum(map(len, self.sequences))
 
 
-def prompts_for(config: TextModelConfig, tokenizer: bytes) -> Prompts:
-    """For a model and its tokenizer.json; a vocabulary too small for text gets ids of its own."""
+def placeholders(raw: Mapping[str, Any]) -> frozenset[int]:
+    """The ids that a checkpoint's config.json keeps for images, video and sound."""
+    return frozenset(
+        value for key, value in raw.items() if PLACEHOLDER.fullmatch(key) and type(value) is int
+    )
+
+
+def prompts_for(
+    config: TextModelConfig, tokenizer: bytes, without: Collection[int] = ()
+) -> Prompts:
+    """For a model and its tokenizer.json; a vocabulary too small for text gets ids of its own.
+
+    Args:
+        without: ids that are no text.
+    """
     from tokenizers import Tokenizer
 
-    encoder, vocab = Tokenizer.from_buffer(tokenizer), config.network.vocab_size
+    encoder = Tokenizer.from_buffer(tokenizer)
+    usable = np.setdiff1d(np.arange(config.network.vocab_size), list(without))
+    known = frozenset(usable.tolist())
     limits = dict(_limits(config))
     most = min([MOST, *_context(config)])
     reached = [length for length in limits.values() if length + BEYOND <= most]
     long = min(max([LEAST, *(length + BEYOND for length in reached)]), most)
 
     def encoded(text: str, count: int, seed: int) -> np.ndarray:
-        ids = [i for i in encoder.encode(text, add_special_tokens=False).ids if i < vocab][:count]
+        ids = [i for i in encoder.encode(text, add_special_tokens=False).ids if i in known][:count]
         if len(ids) < count:  # short of text: ids as they come
-            more = bits(len(ids), count, seed) % np.uint64(vocab)
-            ids += more.astype(np.int64).tolist()
+            more = bits(len(ids), count, seed) % np.uint64(len(usable))
+            ids += usable[more.astype(np.int64)].tolist()
         return np.array(ids, np.int64)
 
     shorts = [encoded(text, min(SHORT_TOKENS, most), seed) for seed, text in enumerate(SHORT)]

@@ -10,9 +10,12 @@ import numpy as np
 from masu.runtime.backend import Array, Backend
 from masu.runtime.blocks import (
     attention,
+    biased_short_conv,
     delta_net,
+    dense_and_mixture,
     full_width_norm_attention,
     general_mamba2,
+    latent_mixture,
     mamba2,
     mixture_of_experts,
     mlp,
@@ -25,10 +28,13 @@ from masu.runtime.blocks import (
 from masu.runtime.blocks.context import Context
 from masu.runtime.loader import Loader
 from masu.specs.blocks.attention import AttentionConfig
+from masu.specs.blocks.biased_short_conv import BiasedShortConvConfig
 from masu.specs.blocks.delta_net import DeltaNetConfig
+from masu.specs.blocks.dense_and_mixture import DenseAndMixtureConfig
 from masu.specs.blocks.dense_mlp import DenseMLPConfig
 from masu.specs.blocks.full_width_norm_attention import FullWidthNormAttentionConfig
 from masu.specs.blocks.general_mamba2 import GeneralMamba2Config
+from masu.specs.blocks.latent_mixture import LatentMixtureConfig
 from masu.specs.blocks.mamba2 import Mamba2Config
 from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
 from masu.specs.blocks.parallel_mixer import ParallelMixerConfig
@@ -94,6 +100,7 @@ class MLP(Protocol):
 
 MIXERS: dict[type, Mixer] = {
     AttentionConfig: attention,
+    BiasedShortConvConfig: biased_short_conv,
     DeltaNetConfig: delta_net,
     FullWidthNormAttentionConfig: full_width_norm_attention,
     GeneralMamba2Config: general_mamba2,
@@ -104,7 +111,9 @@ MIXERS: dict[type, Mixer] = {
 }
 
 MLPS: dict[type, MLP] = {
+    DenseAndMixtureConfig: dense_and_mixture,
     DenseMLPConfig: mlp,
+    LatentMixtureConfig: latent_mixture,
     MixtureOfExpertsConfig: mixture_of_experts,
     SharedExpertConfig: shared_expert,
     UngatedMLPConfig: ungated_mlp,

@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Discriminator
 
 from masu.specs.blocks.attention import AttentionConfig
+from masu.specs.blocks.biased_short_conv import BiasedShortConvConfig
 from masu.specs.blocks.delta_net import DeltaNetConfig
 from masu.specs.blocks.full_width_norm_attention import FullWidthNormAttentionConfig
 from masu.specs.blocks.general_mamba2 import GeneralMamba2Config
@@ -20,6 +21,7 @@ PlainMixerConfig: TypeAlias = (
 
 TokenMixerConfig = Annotated[
     PlainMixerConfig
+    | BiasedShortConvConfig
     | FullWidthNormAttentionConfig
     | ParallelMixerConfig
     | PositionScaledAttentionConfig,
@@ -34,6 +36,8 @@ def parts(mixer: TokenMixerConfig | None) -> tuple[PlainMixerConfig, ...]:
             return ()
         case FullWidthNormAttentionConfig() | PositionScaledAttentionConfig():
             return (mixer.attention_config,)
+        case BiasedShortConvConfig():
+            return (mixer.short_conv_config,)
         case ParallelMixerConfig():
             return mixer.attention_config, mixer.mamba2_config
         case _:

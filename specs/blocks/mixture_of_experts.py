@@ -29,15 +29,19 @@ class MixtureOfExpertsConfig(Strict):
 
     def tensors(self, width: int, hidden: int) -> Entries:
         """`hidden`, the width of dense MLPs, plays no part here."""
+        yield from self.tensors_of(width, expert_width=width)
+
+    def tensors_of(self, width: int, expert_width: int) -> Entries:
+        """Experts may read another vector than the router, of a width of its own."""
         experts, inner = self.num_experts, self.expert_hidden_dim
         routed, rows = self.num_routed_experts, self.expert_config.up_rows(inner)
         yield from linear("router", routed, width, biases=self.router_has_biases)
         yield from under("router", self.routing_function.tensors(routed))
-        yield "experts.up_projection.weights", Matrix((experts, rows, width))
+        yield "experts.up_projection.weights", Matrix((experts, rows, expert_width))
         if self.expert_config.has_up_biases:
             yield "experts.up_projection.biases", Vector((experts, rows))
-        yield "experts.down_projection.weights", Matrix((experts, width, inner))
+        yield "experts.down_projection.weights", Matrix((experts, expert_width, inner))
         if self.expert_config.has_down_biases:
-            yield "experts.down_projection.biases", Vector((experts, width))
+            yield "experts.down_projection.biases", Vector((experts, expert_width))
         if self.gate_config is not None:
             yield from linear("gate", 1, width)

@@ -4,12 +4,19 @@ from typing import Annotated
 
 from pydantic import Discriminator
 
+from masu.specs.blocks.dense_and_mixture import DenseAndMixtureConfig
 from masu.specs.blocks.dense_mlp import DenseMLPConfig
+from masu.specs.blocks.latent_mixture import LatentMixtureConfig
 from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
 from masu.specs.blocks.shared_expert import SharedExpertConfig
 from masu.specs.blocks.ungated_mlp import UngatedMLPConfig
 
 MLPConfig = Annotated[
-    DenseMLPConfig | MixtureOfExpertsConfig | SharedExpertConfig | UngatedMLPConfig,
+    DenseMLPConfig
+    | DenseAndMixtureConfig
+    | LatentMixtureConfig
+    | MixtureOfExpertsConfig
+    | SharedExpertConfig
+    | UngatedMLPConfig,
     Discriminator("type"),
 ]

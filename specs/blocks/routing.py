@@ -23,6 +23,15 @@ class SoftmaxRouting(Strict):
         yield from ()
 
 
+class ScaledSoftmaxRouting(Strict):
+    """As `SoftmaxRouting`; then the weight of each chosen expert is multiplied by a scale of it."""
+
+    type: Literal["ScaledSoftmaxRouting"]
+
+    def tensors(self, experts: int) -> Entries:
+        yield "expert_scales", Vector((experts,), "F32")
+
+
 class SoftmaxShareRouting(Strict):
     """The chosen experts keep their shares of a softmax over all: weights that sum to below 1."""
 
@@ -75,6 +84,10 @@ class SparseMixerRouting(Strict):
 
 
 RoutingFunction = Annotated[
-    SoftmaxRouting | SoftmaxShareRouting | SigmoidRouting | SparseMixerRouting,
+    SoftmaxRouting
+    | ScaledSoftmaxRouting
+    | SoftmaxShareRouting
+    | SigmoidRouting
+    | SparseMixerRouting,
     Discriminator("type"),
 ]

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from masu.specs.blocks.latent_mixture import RoutedMLPConfig
 from masu.specs.blocks.linear import LinearConfig
-from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
 from masu.specs.blocks.plain_mlp import PlainMLPConfig
 from masu.specs.strict import Count, Strict
 from masu.specs.tensors import Entries, linear, under
@@ -16,7 +16,7 @@ class SharedExpertConfig(Strict):
     """
 
     type: Literal["SharedExpertConfig"]
-    mixture_config: MixtureOfExpertsConfig
+    mixture_config: RoutedMLPConfig
     shared_config: PlainMLPConfig
     shared_hidden_dim: Count
     gate_config: LinearConfig | None

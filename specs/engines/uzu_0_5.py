@@ -23,7 +23,13 @@ from masu.specs.engine_format_rules import (
     hadamard_blocks,
     known_formats,
 )
-from masu.specs.engine_rules import DRAFTABLE, MODEL_RULES, TYPED_SAMPLERS, known_types
+from masu.specs.engine_rules import (
+    DRAFTABLE,
+    DRAFTED_TABLES,
+    MODEL_RULES,
+    TYPED_SAMPLERS,
+    known_types,
+)
 from masu.specs.engines import uzu_0_6
 from masu.specs.errors import EngineError, SchemaError
 from masu.specs.formats.base import Planes
@@ -179,6 +185,7 @@ ENGINE = EngineProfile(
         *MODEL_RULES,
         TYPED_SAMPLERS,
         DRAFTABLE,
+        DRAFTED_TABLES,
         *BLOCK_RULES,
         DELTA_KERNELS_05,
         PLAIN_MLPS,

@@ -13,7 +13,13 @@ from masu.specs.engine_format_rules import (
     hadamard_blocks,
     known_formats,
 )
-from masu.specs.engine_rules import MODEL_RULES, SAMPLING_RANGES, SHAPES, known_types
+from masu.specs.engine_rules import (
+    DRAFTABLE_CONVS,
+    MODEL_RULES,
+    SAMPLING_RANGES,
+    SHAPES,
+    known_types,
+)
 
 TYPES = frozenset(
     {
@@ -41,6 +47,7 @@ ENGINE = EngineProfile(
         *MODEL_RULES,
         SAMPLING_RANGES,
         SHAPES,
+        DRAFTABLE_CONVS,
         *BLOCK_RULES,
         *DELTA_KERNELS_06,
         *LAYER_CONVS,
@@ -56,5 +63,8 @@ ENGINE = EngineProfile(
     unknown=(
         "whether banned_tokens, presence_penalty and frequency_penalty have to be null, as in 0.5",
         "when activations are rounded to 8 bits, and when the cache of keys and values is",
+        "whether drafts are read out rightly from a tied table that is rotated (0.5: they are not)",
+        "how many rows of a readout a weaver may gather",
+        "by what name of the device shapes.json is read, before its default",
     ),
 )

@@ -59,7 +59,11 @@ def test_there_are_such_words() -> None:
     found = {tag for config in CONFIGS.values() for tag in tags(config.model_dump_json()) - WORDS}
     assert found >= {
         "BiasedReadoutConfig",
+        "BiasedShortConvConfig",
+        "DenseAndMixtureConfig",
         "FullWidthNormAttentionConfig",
+        "LatentMixtureConfig",
+        "ScaledSoftmaxRouting",
         "SharedExpertConfig",
         "SigmoidRouting",
         "SoftmaxShareRouting",

@@ -106,11 +106,6 @@ def test_two_spellings_that_disagree_are_refused() -> None:
     }
 
 
-def test_lfm2_biases_are_refused() -> None:
-    with pytest.raises(ConfigError, match="conv_bias"):
-        read("lfm2", conv_bias=True)
-
-
 # Qwen3.5 and Qwen3-Next.
 
 
@@ -227,8 +222,6 @@ def test_nemotron_refuses_unknown_letters_and_none() -> None:
         load_family("nemotron_h").decoder(unclear)
     with pytest.raises(ConfigError, match="expected a list of kinds"):
         load_family("nemotron_h").decoder(read("nemotron_h", layers_block_type=None))
-    with pytest.raises(ConfigError, match="moe_latent_size"):
-        read("nemotron_h", moe_latent_size=32)
 
 
 def test_falcon_s_rows_are_scaled_wherever_reading_starts() -> None:

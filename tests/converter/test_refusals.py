@@ -281,8 +281,10 @@ CASES: dict[str, Case] = {
     "epsilon that values cannot have": Case(
         config(rms_norm_eps=1e-5), ("rms_norm_eps", "1e-06", "1e-05"), golden="gemma4-text"
     ),
-    "mixture of experts beside the MLP": Case(
-        config(enable_moe_block=True), ("enable_moe_block",), golden="gemma4-text"
+    "mixture of experts without its sizes": Case(
+        config(enable_moe_block=True, num_experts=4),
+        ("enable_moe_block", "num_experts", "found 4, None and None"),
+        golden="gemma4-text",
     ),
     "attention of images or of everything": Case(
         config(use_bidirectional_attention="all"),
@@ -320,8 +322,8 @@ CASES: dict[str, Case] = {
         twin=text_config(layer_rope_theta=[0.0, 500000.0, 0.0, 500000.0]),
         golden="muse_glimmer",
     ),
-    "biases without one for the gate": Case(
-        text_config(attention_bias=True), ("attention_bias",), golden="muse_glimmer"
+    "biases that the checkpoint lacks": Case(
+        text_config(attention_bias=True), ("missing", "q_proj.bias"), golden="muse_glimmer"
     ),
     "labels with a gap": Case(
         config(id2label={"0": "a", "1": "b", "2": "c", "3": "d", "5": "e"}),

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from checkpoints import random_checkpoint
 from shared_backends import shared_backend
+from tensor_sources import Altered
 
 import masu.converter.convert
 import masu.pipeline
 from masu.converter.checkpoint import SourceTensor
 from masu.converter.families import load_family
 from masu.converter.table import Rows, Table, Target, Unused
+from masu.runtime.loader import TensorSource
 from masu.runtime.model import load_model
 from masu.specs.package import Package
 from masu.specs.tensors import Shape
@@ -58,7 +60,7 @@ def turned(tensor: SourceTensor) -> SourceTensor:
 
 
 def experts_transposed(target: Target) -> Target:
-    view = target.view
+    view = target.view_of(0)
     seen = turned if view is None else lambda tensor: turned(view(tensor))
     return dataclasses.replace(target, view=seen)
 
@@ -88,10 +90,15 @@ def faulty(table: Table, suffix: str, change: Callable[[Target], Target]) -> Tab
     return dict(targets())
 
 
-def distance(name: str, folder: Path, out: Path) -> float:
-    source, wanted = reference(name, folder)
+def converted(name: str, folder: Path, out: Path) -> Package:
+    source, _ = reference(name, folder)
     masu.pipeline.convert(source, out, dtype="float32", verify=False)
-    model = load_model(Package.open(out), dtype="float32", backend=shared_backend("numpy"))
+    return Package.open(out)
+
+
+def distance(package: TensorSource, name: str, folder: Path) -> float:
+    _, wanted = reference(name, folder)
+    model = load_model(package, dtype="float32", backend=shared_backend("numpy"))
     return float(np.abs(model.logits(IDS) - wanted).max() / wanted.std())
 
 
@@ -105,9 +112,23 @@ def test_a_fault_in_the_table_is_caught(
         real, weights=lambda config: faulty(real.weights(config), suffix, change)
     )
     monkeypatch.setattr(masu.converter.convert, "load_family", lambda _: wrong)
-    assert distance(name, folder, tmp_path / "out") > LEAST
+    assert distance(converted(name, folder, tmp_path / "out"), name, folder) > LEAST
+
+
+def without_the_last(experts: np.ndarray) -> np.ndarray:
+    return np.concatenate([experts[:-1], np.zeros_like(experts[-1:])])
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_one_expert_missing_is_caught(name: str, folder: Path, tmp_path: Path) -> None:
+    package = converted(name, folder, tmp_path / "out")
+    matrix = "experts.down_projection.weights.weights"
+    downs = [tensor for tensor in package.tensors() if tensor.endswith(matrix)]
+    assert downs
+    faulty = Altered(package, package.config, dict.fromkeys(downs, without_the_last))
+    assert distance(faulty, name, folder) > LEAST
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_without_a_fault(name: str, folder: Path, tmp_path: Path) -> None:
-    assert distance(name, folder, tmp_path / "out") < LEAST / 100
+    assert distance(converted(name, folder, tmp_path / "out"), name, folder) < LEAST / 100

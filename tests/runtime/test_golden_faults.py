@@ -110,6 +110,22 @@ def test_fault_in_the_config(case: str, edit: Edit) -> None:
     assert farthest(case, Altered(package, edited(package.config, edit))) > LEAST
 
 
+@pytest.mark.parametrize("case", ["qwen3", "gemma3-text", "lfm2", "qwen3_5"])
+def test_queries_and_keys_without_their_norms(case: str) -> None:
+    package = expected_source(case)
+    config = edited(package.config, without_query_and_key_norms)
+    names = (".query_norm.scales", ".key_norm.scales")
+    table = {name: spec for name, spec in package.tensors().items() if not name.endswith(names)}
+    assert len(table) < len(package.tensors())
+    assert farthest(case, Altered(package, config, table=table)) > LEAST
+
+
+def without_query_and_key_norms(decoder: dict) -> None:
+    for layer in layers_of(decoder):
+        if "query_norm_config" in layer["mixer_config"]:
+            layer["mixer_config"].update(query_norm_config=None, key_norm_config=None)
+
+
 def test_another_layer_s_slice_of_the_per_layer_embeddings() -> None:
     package = expected_source("gemma4-text")
     table = "decoder.per_layer_embedding.token_embedding.weights"

@@ -8,17 +8,29 @@ from shared_backends import shared_backend
 
 from masu.runtime.backend import Backend
 from masu.runtime.backends import backend_names
-from masu.runtime.blocks import mixture_of_experts, shared_expert
+from masu.runtime.blocks import (
+    dense_and_mixture,
+    latent_mixture,
+    mixture_of_experts,
+    shared_expert,
+)
+from masu.runtime.blocks.dense_and_mixture import DenseAndMixtureParameters
+from masu.runtime.blocks.latent_mixture import LatentMixtureParameters
 from masu.runtime.blocks.linear import Linear
 from masu.runtime.blocks.mixture_of_experts import ExpertParameters, MixtureParameters
 from masu.runtime.blocks.mlp import DenseMLPParameters
+from masu.runtime.blocks.norm import NormParameters
 from masu.runtime.blocks.shared_expert import SharedExpertParameters
+from masu.runtime.blocks.ungated_mlp import UngatedMLPParameters
 from masu.runtime.mixture_limits import mixture_problems
 from masu.runtime.weights import Weight
 from masu.specs.blocks.activation import SiLU, SquaredReLU
+from masu.specs.blocks.dense_and_mixture import DenseAndMixtureConfig
 from masu.specs.blocks.dense_mlp import DenseMLPConfig
+from masu.specs.blocks.latent_mixture import LatentMixtureConfig
 from masu.specs.blocks.linear import LinearConfig
 from masu.specs.blocks.mixture_of_experts import MixtureOfExpertsConfig
+from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.blocks.plain_mlp import PlainMLPConfig
 from masu.specs.blocks.routing import (
     RoutingFunction,
@@ -48,6 +60,15 @@ UNGATED = UngatedMLPConfig(
     activation=SquaredReLU(type="SquaredReLU"),
     has_up_biases=False,
     has_down_biases=False,
+)
+
+NORM = NormalizationConfig(
+    epsilon=1e-3,
+    scale_offset=None,
+    upcast_mode="full_layer",
+    subtract_mean=False,
+    has_scale=True,
+    has_biases=False,
 )
 
 
@@ -85,16 +106,17 @@ def numbers(name: str, *shape: int) -> np.ndarray:
     return values.astype(np.float32)
 
 
-def arrays_of(mixture: MixtureOfExpertsConfig) -> dict[str, Any]:
+def arrays_of(mixture: MixtureOfExpertsConfig, width: int = WIDTH) -> dict[str, Any]:
+    """`width` is that of the vectors which the experts read."""
     experts, rows = mixture.num_experts, mixture.expert_config.up_rows(HIDDEN)
     has_biases = mixture.expert_config.has_up_biases
     return {
         "router": numbers("router", ROUTED, WIDTH),
         "router_biases": numbers("router biases", ROUTED),
-        "up": numbers("up", experts, rows, WIDTH),
+        "up": numbers("up", experts, rows, width),
         "up_biases": numbers("up biases", experts, rows) if has_biases else None,
-        "down": numbers("down", experts, WIDTH, HIDDEN),
-        "down_biases": numbers("down biases", experts, WIDTH) if has_biases else None,
+        "down": numbers("down", experts, width, HIDDEN),
+        "down_biases": numbers("down biases", experts, width) if has_biases else None,
         "gate": numbers("gate", 1, WIDTH) if mixture.gate_config is not None else None,
     }
 
@@ -109,7 +131,7 @@ def linear(backend: Backend, matrix: np.ndarray, biases: np.ndarray | None) -> L
 def parameters(backend: Backend, arrays: dict[str, Any]) -> MixtureParameters:
     return MixtureParameters(
         router=linear(backend, arrays["router"], arrays["router_biases"]),
-        correction_biases=None,
+        of_experts=None,
         experts=ExpertParameters(
             linear(backend, arrays["up"], arrays["up_biases"]),
             linear(backend, arrays["down"], arrays["down_biases"]),
@@ -128,11 +150,17 @@ def silu(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.exp(-1.3 * x))
 
 
-def expected(mixture: MixtureOfExpertsConfig, arrays: dict[str, Any], x: np.ndarray) -> np.ndarray:
-    """Token by token, expert by expert, in float64."""
-    out = np.zeros((len(x), WIDTH))
-    for token, row in enumerate(x.astype(np.float64)):
-        logits = arrays["router"] @ row + arrays["router_biases"]
+def expected(
+    mixture: MixtureOfExpertsConfig,
+    arrays: dict[str, Any],
+    x: np.ndarray,
+    routed_by: np.ndarray | None = None,
+) -> np.ndarray:
+    """Token by token, expert by expert, in float64; `routed_by` is what the router reads."""
+    out = np.zeros(x.shape)
+    by = x if routed_by is None else routed_by
+    for token, (row, seen) in enumerate(zip(x.astype(np.float64), by, strict=True)):
+        logits = arrays["router"] @ seen + arrays["router_biases"]
         chosen = np.argsort(-logits)[: mixture.num_active_routed_experts]
         shares = np.exp(logits[chosen]) / np.exp(logits[chosen]).sum()
         gate = 1.0 if arrays["gate"] is None else 1 / (1 + np.exp(-(arrays["gate"][0] @ row)))
@@ -214,6 +242,67 @@ def test_a_shared_expert_of_another_width(
     share = 1 / (1 + np.exp(-(X @ gate.T))) if has_gate else 1.0
     wanted = expected(mixture, arrays, X) + share * out
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", backend_names())
+def test_experts_in_a_latent_space(name: str) -> None:
+    backend, latent = shared_backend(name), 4
+    routed = CONFIGS["ungated"]
+    arrays = arrays_of(routed, latent)
+    into, out = numbers("into", latent, WIDTH), numbers("out", WIDTH, latent)
+    into_biases, out_biases = numbers("into biases", latent), numbers("out biases", WIDTH)
+    between = LatentMixtureConfig(
+        type="LatentMixtureConfig",
+        in_projection_config=LinearConfig(),
+        mixture_config=routed,
+        out_projection_config=LinearConfig(),
+        latent_dim=latent,
+        has_in_biases=True,
+        has_out_biases=True,
+    )
+    given = LatentMixtureParameters(
+        linear(backend, into, into_biases),
+        parameters(backend, arrays),
+        linear(backend, out, out_biases),
+    )
+    step = backend.compile(latent_mixture.apply, between)
+    wanted = expected(routed, arrays, X @ into.T + into_biases, routed_by=X) @ out.T + out_biases
+    for x, rows in ((X, wanted), (X[:1], wanted[:1])):
+        found = backend.to_numpy(step(given, backend.array(x)))
+        np.testing.assert_allclose(found, rows, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", backend_names())
+def test_a_dense_mlp_and_experts_side_by_side(name: str) -> None:
+    backend, routed = shared_backend(name), CONFIGS["ungated"]
+    arrays, wide = arrays_of(routed), 9
+    norms, scales = numbers("norms", 2, WIDTH), numbers("scales", 3, WIDTH)
+    up, down = numbers("dense up", wide, WIDTH), numbers("dense down", WIDTH, wide)
+    both = DenseAndMixtureConfig(
+        type="DenseAndMixtureConfig",
+        dense_config=UNGATED,
+        post_dense_norm_config=NORM,
+        mixture_config=routed,
+        post_mixture_norm_config=NORM,
+    )
+    given = DenseAndMixtureParameters(
+        *map(backend.array, scales),
+        dense=UngatedMLPParameters(linear(backend, up, None), linear(backend, down, None)),
+        post_dense_norm=NormParameters(backend.array(norms[0]), None),
+        mixture=parameters(backend, arrays),
+        post_mixture_norm=NormParameters(backend.array(norms[1]), None),
+    )
+    step = backend.compile(dense_and_mixture.apply, both)
+    dense = np.maximum((X * scales[0]) @ up.T, 0) ** 2 @ down.T
+    experts = expected(routed, arrays, X * scales[1], routed_by=X * scales[2])
+    wanted = normed(dense) * norms[0] + normed(experts) * norms[1]
+    for x, rows in ((X, wanted), (X[:1], wanted[:1])):
+        found = backend.to_numpy(step(given, backend.array(x)))
+        np.testing.assert_allclose(found, rows, rtol=1e-3, atol=1e-4)
+
+
+def normed(x: np.ndarray) -> np.ndarray:
+    return x / np.sqrt(np.mean(x**2, axis=-1, keepdims=True) + NORM.epsilon)
 
 
 def sigmoid(groups: int, chosen: int) -> RoutingFunction:

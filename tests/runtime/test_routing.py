@@ -10,6 +10,7 @@ from masu.runtime.backends import backend_names
 from masu.runtime.blocks.routing import choose
 from masu.specs.blocks.routing import (
     RoutingFunction,
+    ScaledSoftmaxRouting,
     SigmoidRouting,
     SoftmaxRouting,
     SoftmaxShareRouting,
@@ -19,6 +20,7 @@ from masu.specs.blocks.routing import (
 TOKENS, EXPERTS, ACTIVE = 40, 12, 3
 LOGITS = np.random.default_rng(0).normal(0, 2, (TOKENS, EXPERTS)).astype(np.float32)
 CORRECTIONS = np.random.default_rng(1).normal(0, 0.4, EXPERTS).astype(np.float32)
+"""What a rule keeps of each expert: corrections of scores, or scales of weights."""
 
 pytestmark = pytest.mark.parametrize("name", backend_names())
 
@@ -28,8 +30,9 @@ def weights_of(
 ) -> list[dict[int, float]]:
     """Each token's experts with their weights, as the backend chooses."""
     backend = shared_backend(name)
-    biases = backend.array(CORRECTIONS) if getattr(config, "has_correction_biases", False) else None
-    choice = choose(backend, config, backend.array(logits), active, biases)
+    is_kept = any(config.tensors(EXPERTS))
+    of_experts = backend.array(CORRECTIONS) if is_kept else None
+    choice = choose(backend, config, backend.array(logits), active, of_experts)
     rows = zip(backend.to_numpy(choice.experts), backend.to_numpy(choice.weights), strict=True)
     return [dict(zip(e.tolist(), w.tolist(), strict=True)) for e, w in rows]
 
@@ -59,6 +62,13 @@ def test_softmax_over_the_chosen(name: str) -> None:
     found = weights_of(name, config, LOGITS)
     assert_same(found, wanted)
     assert all(sum(weights.values()) == pytest.approx(1, abs=1e-6) for weights in found)
+
+
+def test_softmax_with_a_scale_for_each_expert(name: str) -> None:
+    plain = weights_of(name, SoftmaxRouting(type="SoftmaxRouting"), LOGITS)
+    found = weights_of(name, ScaledSoftmaxRouting(type="ScaledSoftmaxRouting"), LOGITS)
+    scales = CORRECTIONS.tolist()
+    assert_same(found, [{e: w * scales[e] for e, w in row.items()} for row in plain])
 
 
 def test_shares_of_a_softmax_over_all(name: str) -> None:

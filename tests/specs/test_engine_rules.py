@@ -37,6 +37,7 @@ COMPANIONS = {
     "own-parser": {"own-prompts"},
     "known-fields": {"own-prompts"},
     "conv-groups": {"conv-history"},
+    "draftable-convs": {"conv-history"},
 }
 
 CASES: Cases = {**MODEL_CASES, **BLOCK_CASES, **EXPERT_CASES, **FORMAT_CASES}
