@@ -25,7 +25,13 @@ RAW_CLASSIFIER = RAW + "{{ eos_token }}"
 
 @dataclass(frozen=True)
 class ChosenTemplate:
+    """Attributes:
+    source: for the engine, without generation tags.
+    original: as the checkpoint has it.
+    """
+
     source: str
+    original: str
     files: Mapping[str, LedgerEntry]
     notes: tuple[str, ...] = ()
 
@@ -47,7 +53,7 @@ def choose_template(
     """
     found = dict(_candidates(checkpoint, settings, template_json, spec))
     if not found:
-        return ChosenTemplate(raw, {}, ("no chat template: messages are joined as they are",))
+        return ChosenTemplate(raw, raw, {}, ("no chat template: messages are joined as they are",))
     chosen, *others = found
     origin = checkpoint.text_origins.get(chosen)
     ledger = {chosen: LedgerEntry(status="used", into=(INTO,), reason=origin and f"from {origin}")}
@@ -56,7 +62,7 @@ def choose_template(
         reason = f"{'equal to' if same else 'superseded by'} {chosen}"
         ledger[where] = LedgerEntry(status="inert", into=(), reason=reason)
     text, more = _one_template(found[chosen], chosen)
-    return ChosenTemplate(strip_generation_tags(text), {**ledger, **more})
+    return ChosenTemplate(strip_generation_tags(text), text, {**ledger, **more})
 
 
 def _candidates(

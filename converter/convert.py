@@ -54,6 +54,7 @@ class ConversionPlan:
         rounded: tensors that lose precision, with the source's type and the stored one.
         chunk_bytes: the most that converting one tensor holds in memory at a time.
         stop_origins: the files that name each stop token.
+        chat_template: as the source has it; the config's own is what the engine reads.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ConversionPlan:
     rounded: Mapping[str, tuple[str, str]]
     chunk_bytes: int
     stop_origins: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    chat_template: str = ""
 
 
 def accept_config(raw: Mapping[str, Any], family: str | None, where: str) -> Family[Any]:
@@ -150,6 +152,7 @@ def _plan(
         rounded=tensors.rounded,
         chunk_bytes=tensors.chunk_bytes,
         stop_origins=text.stop_origins,
+        chat_template=text.template,
     )
 
 

@@ -194,18 +194,27 @@ def _by_transformers(template: str, probe: Probe, special: Mapping[str, str]) ->
     return rendered[0]
 
 
-def refuse_differences(template: str, bos_token: str | None, eos_token: str | None) -> None:
+def refuse_differences(
+    template: str, bos_token: str | None, eos_token: str | None, where: str
+) -> bool:
     """Raise TextError, which names each construct or probe, if the two renderers disagree.
 
-    Without transformers only constructs that the renderer does not know are found.
+    Args:
+        where: the checkpoint, as messages call it.
+
+    Returns:
+        Whether they were compared: without transformers, only constructs that the renderer does
+        not know are found.
     """
-    problems = unsupported_constructs(template)
+    problems, compared = unsupported_constructs(template), True
     if not problems:
         found = rendering_differences(template, bos_token, eos_token)
+        compared = found is not None
         problems = [str(difference) for difference in found or ()]
     if problems:
         raise TextError(
-            "the chat template cannot be rendered as transformers renders it",
+            f"{where}: the chat template cannot be rendered as transformers renders it",
             problems=problems,
             hint="give the model's entry a chat_template of its own without these",
         )
+    return compared

@@ -16,9 +16,9 @@ from masu.specs.generation import NO_GENERATION_DEFAULTS, GenerationConfig
 from masu.specs.jsonfile import read_json
 from masu.specs.manifest import LedgerEntry
 from masu.specs.models import ModelSpec
-from masu.specs.text.pattern_bounds import check_tokenizer_patterns
 from masu.specs.text.stops import StopSet
 from masu.specs.text.template import ChatTemplate
+from masu.specs.text.tokenizer_file import read_tokenizer
 
 GENERATION_CONFIG = "generation_config.json"
 
@@ -54,6 +54,7 @@ class ImportedText:
         codec: template, roles, special tokens, reasoning.
         generation: sampling defaults and the union of stop ids.
         tokenizer: bytes of tokenizer.json, all added tokens in it.
+        template: the chat template as the checkpoint has it.
         files: what became of each tokenizer file and each key of generation_config.json.
         stop_origins: where each stop id came from.
         notes: remarks for the ledger.
@@ -62,6 +63,7 @@ class ImportedText:
     codec: ChatCodecConfig
     generation: GenerationConfig
     tokenizer: bytes
+    template: str
     files: Mapping[str, LedgerEntry]
     stop_origins: Mapping[int, tuple[str, ...]]
     notes: tuple[str, ...] = field(default=())
@@ -93,6 +95,7 @@ def import_text(
         codec=_codec(checkpoint, spec, template.source, eos_token, bos_token),
         generation=generation,
         tokenizer=tokenizer.to_str(pretty=True).encode(),
+        template=template.original,
         files={**_used_files(checkpoint, classifies), **template.files, **ledger},
         stop_origins={} if classifies else stops.origins,
         notes=(*template.notes, *_vocabulary_notes(tokenizer, vocab_size)),
@@ -143,15 +146,7 @@ def _load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
             hint="save the tokenizer in its fast form: "
             "AutoTokenizer.from_pretrained(...).save_pretrained(...)",
         )
-    check_tokenizer_patterns(data, checkpoint.where("tokenizer.json"))
-    try:
-        tokenizer = Tokenizer.from_buffer(data)
-    except Exception as error:  # the library raises bare Exception for every malformed file
-        raise TextError(f"{checkpoint.where('tokenizer.json')}: {error}") from None
-    # Settings of a training batch; a prompt is never cut or filled up.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    return read_tokenizer(data, checkpoint.where("tokenizer.json")).tokenizer
 
 
 class _SpecialTokens(NamedTuple):

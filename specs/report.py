@@ -144,7 +144,11 @@ class Fidelity(Strict):
 
 
 class VerdictRecord(Strict):
-    """The verdict of the conversion; see `masu.Verdict`."""
+    """The verdict of the conversion; see `masu.Verdict`.
+
+    Attributes:
+        told: why it is not `verified`, and what was not compared.
+    """
 
     level: str
     passed: bool
@@ -152,6 +156,7 @@ class VerdictRecord(Strict):
     bound: Nonnegative
     rounding: Nonnegative
     tokens: Count
+    told: tuple[str, ...] = ()
 
 
 class OtherPackage(Strict):

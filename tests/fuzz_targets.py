@@ -6,6 +6,7 @@ An input that ends otherwise, or takes too long, is written to tests/fuzz/corpus
 """
 
 import argparse
+import json
 import random
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from masu.converter.sources.gguf import open_gguf
 from masu.specs.container import Container
 from masu.specs.errors import MasuError
 from masu.specs.text.template import ChatTemplate
+from masu.specs.text.tokenizer import PackageTokenizer
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "fuzz" / "corpus"
@@ -38,7 +40,7 @@ WORDS = (
     b"namespace()", b"|tojson", b"*99999999", b"~", b"{% macro f(x) %}", b"{{ f(f) }}", b"]" * 300,
     b"[" * 300, b"{" * 300, b"1e999", b"NaN", b"-1", b"18446744073709551616", b"null", b"\\ud800",
     b"\x00" * 8, b"\xff" * 8, b"\x7f" + b"\xff" * 7, b'"', b"{}", b"{%", b"%}",
-    b".format(", b":9999}",
+    b".format(", b":9999}", b"a*a*", b"(a+)+", b"{1,99}", b"(?", b'"content":"', b'"Regex":"',
 )  # fmt: skip
 """What is put into inputs beside random bytes."""
 
@@ -66,6 +68,28 @@ def _template(data: bytes, path: Path) -> None:
     template.render(MESSAGES, tools=[{"function": {"name": "f"}}], add_generation_prompt=False)
 
 
+def _tokenizer(data: bytes, path: Path) -> None:
+    tokenizer = PackageTokenizer(data)
+    for text in ("Hé  two", " " * 300 + "\n" * 300, "ab" * 300):
+        tokenizer.decode(tokenizer.encode_prompt(text), skip_special=True)
+
+
+def _tokenizer_seeds() -> list[bytes]:
+    """Small ones, each with steps that golden tokenizers lack."""
+    whole = json.loads((GOLDEN / "llama" / "engine" / "tokenizer.json").read_bytes())
+    split = {"type": "Split", "pattern": {"Regex": r"\s*[\r\n]+|\s+(?!\S)|\p{L}{1,3}|\s+"},
+             "behavior": "Isolated", "invert": False}  # fmt: skip
+    space = {"type": "Replace", "pattern": {"String": " "}, "content": "_"}
+    steps = {"normalizer": {"type": "Sequence", "normalizers": [space, {"type": "NFKC"}]},
+             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split]},
+             "decoder": {"type": "Sequence", "decoders": [
+                 {"type": "Strip", "content": " ", "start": 1, "stop": 0}, {"type": "Fuse"}]},
+             "truncation": None, "padding": None}  # fmt: skip
+    model = {**whole["model"], "vocab": {"a": 0, "b": 1, "ab": 2, "_": 3}, "merges": [["a", "b"]]}
+    plain = {"version": "1.0", "added_tokens": [], "post_processor": None, **steps, "model": model}
+    return [json.dumps(plain).encode(), json.dumps({**plain, "normalizer": None}).encode()]
+
+
 def _gguf_seed() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.gguf"
@@ -81,6 +105,7 @@ TARGETS: Mapping[str, Target] = {
     "safetensors": Target(lambda: _files(GOLDEN, "llama*/hf/model.safetensors"), _safetensors),
     "gguf": Target(_gguf_seed, lambda data, path: open_gguf(path)),
     "config": Target(lambda: _files(GOLDEN, "*/hf/config.json"), _config),
+    "tokenizer": Target(_tokenizer_seeds, _tokenizer),
     "template": Target(lambda: _files(HERE / "chat_templates", "*.jinja"), _template),
 }
 
@@ -114,7 +139,9 @@ def problem(target: Target, data: bytes, path: Path) -> str | None:
         target.run(data, path)
     except MasuError:
         pass
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a library's panic is no Exception
         return traceback.format_exc()
     seconds = time.process_time() - began
     return f"took {seconds:.1f} s" if seconds > MAX_SECONDS else None

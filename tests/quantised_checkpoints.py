@@ -92,6 +92,23 @@ def packed(bits: int, symmetric: bool, strategy: str, group: int | None) -> dict
     }  # fmt: skip
 
 
+BNB = {"quant_method": "bitsandbytes", "llm_int8_threshold": 6.0, "llm_int8_skip_modules": None}
+MLX = {
+    "group_size": GROUP, "bits": 4, "mode": "affine",
+    f"{LAYER}.k_proj": {"group_size": GROUP, "bits": 3},
+    f"{LAYER}.v_proj": {"group_size": GROUP, "bits": 6},
+}  # fmt: skip
+
+WRITTEN_BY: dict[str, dict[str, Any]] = {
+    "mlx": MLX,
+    "compressed-tensors-group-asymmetric": packed(4, False, "group", GROUP),
+    "compressed-tensors-channel-symmetric": packed(8, True, "channel", None),
+    "bitsandbytes-int8": {**BNB, "load_in_8bit": True},
+    "bitsandbytes-nf4": {**BNB, "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+}
+"""What config.json says of the files of the formats' own writers (`tests/quantised/write.py`)."""
+
+
 def fixture(name: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """The stored arrays, and the values of queries, keys and values below each other."""
     arrays = load_file(FIXTURES / f"{name}.safetensors")

@@ -6,11 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from golden import GOLDEN
 
+import masu
 import masu.pipeline
 from masu.specs.errors import MasuError, OutputError
 from masu.specs.package import Package
@@ -161,6 +164,48 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, whole: dict[str, bytes]) -> N
         assert contents(disk / "p") == whole
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_of_many_conversions_at_one_target_one_wins(
+    tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    """Six at once: the others are refused, whether it is still at work or done."""
+    out, start = tmp_path / "package", threading.Barrier(6)
+
+    def convert(number: int) -> str:
+        start.wait()
+        try:
+            masu.pipeline.convert(GOLDEN / CASE / "hf", out, verify=False)
+        except OutputError as refusal:
+            return refusal.message
+        return "won"
+
+    with ThreadPoolExecutor(6) as runs:
+        said = sorted(runs.map(convert, range(6)))
+    assert said.count("won") == 1
+    refusals = "another conversion is writing this package", "a package is already there"
+    assert all(message.endswith(refusals) for message in said if message != "won")
+    assert contents(out) == whole
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("reader", ["load", "check", "convert"])
+def test_a_package_that_a_killed_run_put_aside_is_found_again(
+    reader: str, tmp_path: Path, whole: dict[str, bytes]
+) -> None:
+    """Where folders cannot be exchanged, the old one is under another name for a moment."""
+    out = tmp_path / "package"
+    masu.pipeline.convert(GOLDEN / CASE / "hf", out, verify=False)
+    out.rename(tmp_path / ".package.masu-old")
+    if reader == "load":
+        Package.open(out)
+    elif reader == "check":
+        assert not [found for found in masu.check(out) if found.is_problem]
+    else:
+        with pytest.raises(OutputError, match="already there"):
+            masu.pipeline.convert(GOLDEN / CASE / "hf", out, verify=False)
+    assert contents(out) == whole
+    assert list(tmp_path.iterdir()) == [out]
 
 
 @pytest.mark.nightly

@@ -3,7 +3,7 @@
 import numpy as np
 
 from masu.runtime.backend import Array
-from masu.runtime.backends.numpy import NumpyBackend
+from masu.verification.by_rows import RowwiseBackend
 
 NEAR = 1e-4
 """A router's last chosen and first refused expert are a near tie where they are no further apart,
@@ -15,7 +15,7 @@ MOST = 0.1
 experts about one token in 600 is one."""
 
 
-class WatchingBackend(NumpyBackend):
+class WatchingBackend(RowwiseBackend):
     """The reference's backend, which also notes at which tokens a choice was near.
 
     Attributes:

@@ -12,6 +12,7 @@ from masu.converter.checkpoint import Checkpoint
 from masu.verification.heads import NoReference, head_of
 from masu.verification.trace import Trace
 from masu.verification.transformers_gguf import load_gguf
+from masu.verification.transformers_quantised import load_quantised, quantisation_of
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +38,8 @@ def load(checkpoint: Checkpoint) -> Any:
     path = _path(checkpoint)
     with _quiet():
         try:
-            model = load_gguf(path) if path.suffix.lower() == ".gguf" else _load_folder(path)
+            is_gguf = path.suffix.lower() == ".gguf"
+            model = load_gguf(path) if is_gguf else _load_folder(path, checkpoint)
         except NoReference:
             raise
         except Exception as error:  # whatever it meets: its loader has no errors of its own
@@ -58,27 +60,32 @@ def _path(checkpoint: Checkpoint) -> Path:
     return next(iter(folders))
 
 
-def _load_folder(folder: Path) -> Any:
+def _load_folder(folder: Path, checkpoint: Checkpoint) -> Any:
+    quantisation = quantisation_of(checkpoint)
+    if quantisation is None:
+        model, told = _load_plain(folder)
+    else:
+        model, told = load_quantised(folder, checkpoint, quantisation)
+    if missing := sorted(told["missing_keys"]):
+        raise NoReference(f"transformers finds no weights for {', '.join(missing[:3])}")
+    return model
+
+
+def _load_plain(folder: Path) -> tuple[Any, Any]:
     import torch
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    quantisation = getattr(config, "quantization_config", None)
-    if quantisation is not None or hasattr(config, "quantization"):
-        method = _field(quantisation, "quant_method") or "codes of another program"
-        raise NoReference(f"its weights are quantised ({method}), and transformers is given floats")
-    model, told = head_of(config).from_pretrained(
+    return head_of(config).from_pretrained(
         folder,
         config=config,
         dtype=torch.float32,
         attn_implementation="eager",
         local_files_only=True,
         trust_remote_code=False,
+        use_safetensors=True,  # never a pickle that lies beside them
         output_loading_info=True,
     )
-    if missing := sorted(told["missing_keys"]):
-        raise NoReference(f"transformers finds no weights for {', '.join(missing[:3])}")
-    return model
 
 
 def traced(model: Any, sequences: Sequence[np.ndarray], num_layers: int) -> list[Trace]:
@@ -137,10 +144,6 @@ def _layers(model: Any, count: int) -> Sequence[Any]:
     if len(found) != 1:
         raise NoReference(f"transformers has no single list of {count} layers for this model")
     return list(found[0])
-
-
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""Refuses regular expressions that can take exponential time: a repeat inside a repeat.
+"""Refuses a parser's pattern that can take exponential time: a repeat inside a repeat.
 
 Patterns come with a model and are not trusted, and the engines that run them backtrack. Read as
-text, for those of tokenizers are in another dialect than Python's.
+text, for those of tokenizers (`pattern_work`) are in another dialect than Python's.
 """
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -14,11 +13,11 @@ MAX_PATTERN = 20_000
 """Characters; the longest in use has about a thousand."""
 
 _PART = re.compile(
-    r"\\[pPxuN]\{[^}]*\}|\\.|\[|\(\?[:=!>|]|\(\?<[=!]|\(\?P?<\w+>|\(\?[a-zA-Z^-]*[:)]|\(|\)|"
+    r"\\[pPxuN]\{[^}]*\}|\\x[0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|\[|"
+    r"\(\?[:=!>|]|\(\?<[=!]|\(\?P?<\w+>|\(\?[a-zA-Z^-]*[:)]|\(|\)|"
     r"(?:[*+?]|\{\d*,?\d*\})[+?]?|\||.",
     re.DOTALL,
 )
-_PATTERN_KEY = re.compile(rb'"Regex"\s*+:\s*+("(?:[^"\\]|\\.)*+")')
 
 
 def check_pattern(pattern: str, where: str) -> None:
@@ -27,7 +26,7 @@ def check_pattern(pattern: str, where: str) -> None:
         raise TextError(f"{where} has {len(pattern):,} characters, at most {MAX_PATTERN:,} are run")
     inner = [False]  # of each open group: whether it holds something of more than one length
     closed = False
-    for part in _parts(pattern):
+    for part in parts(pattern):
         repeats = part[0] in "*+" or (part[0] == "{" and part[1:2] != "" and part != "{")
         if part.startswith("(") and part[-1:] != ")":
             inner.append(False)
@@ -44,15 +43,6 @@ def check_pattern(pattern: str, where: str) -> None:
         closed = False
 
 
-def check_tokenizer_patterns(data: bytes, where: str) -> None:
-    """`check_pattern` of every pattern in a tokenizer.json, which is not parsed for it."""
-    for found in _PATTERN_KEY.finditer(data):
-        try:
-            check_pattern(json.loads(found[1]), f"a pattern of {where}")
-        except ValueError as error:
-            raise TextError(f"{where}: a pattern is no JSON text: {error}") from None
-
-
 def _times(part: str) -> float:
     """The most repetitions that a quantifier allows; `{3}` has one length and counts as one."""
     if part[0] in "*+":
@@ -61,17 +51,17 @@ def _times(part: str) -> float:
     return 1 if not comma or low == high else float(high or "inf")
 
 
-def _parts(pattern: str) -> Iterator[str]:
-    """Groups, quantifiers and items; a character class counts as one item."""
+def parts(pattern: str) -> Iterator[str]:
+    """Openings and ends of groups, quantifiers and items; a character class is one item."""
     place = 0
     while place < len(pattern):
         found = _PART.match(pattern, place)
         if found is None:
             return
-        place = found.end()
+        begin, place = place, found.end()
         if found[0] == "[":
             place = _end_of_class(pattern, place)
-        yield found[0]
+        yield pattern[begin:place]
 
 
 def _end_of_class(pattern: str, place: int) -> int:

@@ -7,8 +7,11 @@ printed; a namespace that holds itself has no end, and printing it ends the proc
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from masu.specs.errors import TextError
+from masu.specs.text.template_repeats import check_repeats
+from masu.specs.text.template_sums import doubled
 
 MAX_COPIES = 10_000
 """How often a value may come to lie in another one through literals."""
@@ -28,6 +31,8 @@ def check_growth(source: str) -> None:
             raise TextError("the chat template calls `format` on what is no short, plain text")
     tags = [_TOKEN.findall(found[1]) for found in _TAG.finditer(source) if found[1]]
     _Growth([tag for tag in tags if tag]).check()
+    macros = {tag[1] for tag in tags if tag[:1] == ["macro"] and len(tag) > 1}
+    check_repeats(tags, macros | {"loop"})
 
 
 class _Growth:
@@ -41,8 +46,9 @@ class _Growth:
         self._tags = tags
         self._spaces = {t[1] for t in tags if t[:1] == ["set"] and "namespace" in t[3:4]}
         self._kept = self._closure("set", self._spaces)  # may hold what a namespace held before
+        self._fed = self._feeding()
         self._looped = self._closure("for", self._kept) - self._kept
-        macros = [t for t in tags if t[:1] == ["macro"]]
+        macros = [t for t in tags if t[0] == "macro" and len(t) > 1]
         self._macros = {t[1] for t in macros} | {"loop"}
         self._parameters = {name for t in macros for name in _names(t[2:])}
         self._parameters |= {t[1] for t in tags if t[:1] == ["for"] and t[-1] == "recursive"}
@@ -52,13 +58,16 @@ class _Growth:
         for tag in self._tags:
             inside = list(_in_literals(tag))
             self._refuse_self(tag)
+            self._refuse_sums(tag)
             for name, depth, call in inside:
                 again = call in self._macros and name in self._parameters
                 if name in self._kept or again or (name in self._looped and depth > 1):
                     raise TextError(f"the chat template puts {name!r} into itself, over and over")
             if tag[:1] == ["set"] and len(tag) > 1:
                 count = sum(copies.get(name, 1) for name, _, _ in inside)
-                plain = max((copies.get(name, 1) for name in _names(tag[2:])), default=1)
+                within = [copies.get(name, 1) for name in _names(tag[2:])]
+                own = within if doubled(tag[2:], {tag[1], *copies}) else [max(within, default=1)]
+                plain = sum(own)
                 copies[tag[1]] = max(copies.get(tag[1], 1), count, plain)
                 if copies[tag[1]] > MAX_COPIES:
                     raise TextError(f"the chat template puts too many copies into {tag[1]!r}")
@@ -70,6 +79,26 @@ class _Growth:
             is_target = tag[0] == "set" and place == 1
             if token in self._spaces and following != "." and before != "." and not is_target:
                 raise TextError(f"the chat template hands on the namespace {token!r} as a whole")
+
+    def _refuse_sums(self, tag: list[str]) -> None:
+        """What a namespace keeps, or a macro hands to itself, may be added to once at a time."""
+        again = any(call in self._macros and after == "(" for call, after in pairwise(tag))
+        names = (self._kept & self._fed) | self._spaces if tag[0] == "set" else set[str]()
+        if again:
+            names |= self._parameters
+        value = tag[tag.index("=") + 1 :] if tag[0] == "set" and "=" in tag else tag
+        if (found := doubled(value, names)) is not None:
+            raise TextError(f"the chat template adds {found!r} to itself, over and over")
+
+    def _feeding(self) -> set[str]:
+        """Names that what a namespace holds is made of."""
+        known = set(self._spaces)
+        while True:
+            sets = [tag for tag in self._tags if tag[0] == "set" and tag[1:2] and tag[1] in known]
+            more = {name for tag in sets for name in _names(tag[2:])}
+            if more <= known:
+                return known
+            known |= more
 
     def _closure(self, keyword: str, names: set[str]) -> set[str]:
         """Names that get their value, by this kind of tag, from one of these."""

@@ -5,11 +5,9 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 
-from tokenizers import Tokenizer
-
 from masu.specs.errors import RequestError, TextError
 from masu.specs.regular_file import read_regular
-from masu.specs.text.pattern_bounds import check_tokenizer_patterns
+from masu.specs.text.tokenizer_file import read_tokenizer
 
 MAX_TOKENIZER = 256 * 2**20
 """Bytes of tokenizer.json; about eight times the largest in use."""
@@ -23,18 +21,13 @@ class PackageTokenizer:
         where: the file, as messages call it.
 
     Raises:
-        TextError: not a file of the tokenizers library, or one whose patterns can take forever.
+        TextError: not a file of the tokenizers library, or one whose patterns or replacements can
+            take forever.
     """
 
     def __init__(self, data: bytes, where: str = "tokenizer.json") -> None:
-        check_tokenizer_patterns(data, where)
-        try:
-            self._tokenizer = Tokenizer.from_buffer(data)
-        except Exception as error:  # the library raises bare Exception for every malformed file
-            raise TextError(f"{where} cannot be read: {error}") from None
-        # Both are settings of training runs; applied to a prompt they would silently change it.
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._bounded = read_tokenizer(data, where)
+        self._tokenizer = self._bounded.tokenizer
 
     @classmethod
     def open(cls, path: Path) -> "PackageTokenizer":
@@ -62,12 +55,13 @@ class PackageTokenizer:
 
         Raises:
             RequestError: the text holds half of a surrogate pair, which no UTF-8 text can.
+            TextError: on this text the file's patterns can take too long.
         """
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise RequestError(f"the text is not valid Unicode: {error.reason}") from None
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self._bounded.encode(text, add_special_tokens=False).ids
 
     def encode_prompt(self, text: str) -> list[int]:
         """Ids of a text to be continued as it is: begun as tokenizer.json begins a text.
@@ -77,17 +71,17 @@ class PackageTokenizer:
         a rendered chat prompt may, does not get a second one.
 
         Raises:
-            RequestError: as `encode`.
+            RequestError, TextError: as `encode`.
         """
         plain = self.encode(text)
-        whole = self._tokenizer.encode(text, add_special_tokens=True)
+        whole = self._bounded.encode(text, add_special_tokens=True)
         begin = sum(1 for _ in takewhile(bool, whole.special_tokens_mask))  # marks what was added
         repeated = plain[:begin] == whole.ids[:begin]
         return whole.ids[begin:] if repeated else whole.ids
 
     def decode(self, ids: Iterable[int], *, skip_special: bool = False) -> str:
         """Text of the ids. An id that the tokenizer does not know has no text."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=skip_special)
+        return self._bounded.decode(list(ids), skip_special_tokens=skip_special)
 
     def id_of(self, token: str) -> int | None:
         """The id of a token by its exact spelling."""

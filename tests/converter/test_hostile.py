@@ -5,138 +5,42 @@ Each case edits a copy of a sound checkpoint; its twin, nearly the same, convert
 
 import json
 import os
-import resource
 import struct
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from checkpoints import copy_golden, edit_json
-from gguf_files import write_gguf
+from checkpoints import copy_golden
+from hostile_inputs import (
+    AS_IS,
+    CONFIG,
+    INDEX,
+    SHARD,
+    TOKENIZER,
+    WEIGHTS,
+    Case,
+    entry,
+    header,
+    keys,
+    link,
+    measured,
+    offsets,
+    only_pickles,
+    outside,
+    pattern,
+    pipe,
+    prefix,
+    raw,
+    replaced,
+    shard,
+    sparse,
+    template,
+    text,
+    watched,
+)
 
 import masu.pipeline
-from masu.specs.errors import MasuError
-
-MAX_SECONDS = 5.0
-MAX_GROWTH = 300 * 2**20  # bytes over the peak before
-WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
-TEMPLATE, INDEX = "chat_template.jinja", "model.safetensors.index.json"
-SHARD = "model-00001-of-00003.safetensors"
-
-Edit = Callable[[Path], object]
-
-
-def AS_IS(folder: Path) -> None:  # noqa: N802
-    """The twin of most: the golden checkpoint itself."""
-
-
-class Case(NamedTuple):
-    """`names`: what the message must name."""
-
-    names: str
-    fault: Edit
-    twin: Edit = AS_IS
-    golden: str = "llama"
-
-
-def header(change: Callable[[dict], object]) -> Edit:
-    """Change the header of the weights as JSON; the data stay."""
-
-    def edit(folder: Path) -> None:
-        data = (folder / WEIGHTS).read_bytes()
-        length = struct.unpack("<Q", data[:8])[0]
-        values = json.loads(data[8 : 8 + length])
-        changed = change(values)
-        text = changed if isinstance(changed, bytes) else json.dumps(values).encode()
-        (folder / WEIGHTS).write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
-
-    return edit
-
-
-def entry(**changes: object) -> Edit:
-    return header(lambda values: values["model.norm.weight"].update(changes) or None)
-
-
-def offsets(change: Callable[[int, int], list]) -> Edit:
-    def edit(values: dict) -> None:
-        norm = values["model.norm.weight"]
-        norm["data_offsets"] = change(*norm["data_offsets"])
-
-    return header(lambda values: edit(values))
-
-
-def raw(name: str, data: bytes) -> Edit:
-    return lambda folder: (folder / name).write_bytes(data)
-
-
-def prefix(name: str, change: Callable[[bytes], bytes]) -> Edit:
-    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
-
-
-def text(name: str, old: str, new: str) -> Edit:
-    def edit(folder: Path) -> None:
-        before = (folder / name).read_text()
-        assert old in before
-        (folder / name).write_text(before.replace(old, new, 1))
-
-    return edit
-
-
-def keys(name: str, **changes: object) -> Edit:
-    return lambda folder: edit_json(folder / name, lambda value: value.update(changes))
-
-
-def template(source: str) -> Edit:
-    return raw(TEMPLATE, source.encode())
-
-
-def shard(name: object) -> Edit:
-    return lambda folder: edit_json(
-        folder / INDEX, lambda value: value["weight_map"].update({"lm_head.weight": name})
-    )
-
-
-def link(name: str, inside: bool = False) -> Edit:
-    def edit(folder: Path) -> None:
-        place = folder / "kept.txt" if inside else folder.parent / "outside"
-        (folder / name).rename(place)
-        (folder / name).symlink_to(place)
-
-    return edit
-
-
-def pipe(name: str) -> Edit:
-    def edit(folder: Path) -> None:
-        (folder / name).unlink()
-        os.mkfifo(folder / name)
-
-    return edit
-
-
-def sparse(name: str) -> Edit:
-    return lambda folder: os.truncate(folder / name, 2**36)
-
-
-def only_pickles(folder: Path) -> None:
-    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
-
-
-def pattern(regex: str) -> Edit:
-    cut = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
-    return lambda folder: edit_json(
-        folder / TOKENIZER,
-        lambda value: value.update(
-            pre_tokenizer={"type": "Sequence", "pretokenizers": [cut, *_given(value)]}
-        ),
-    )
-
-
-def _given(value: dict) -> list:
-    given = value["pre_tokenizer"]
-    return given["pretokenizers"] if given["type"] == "Sequence" else [given]
-
+from masu.planning import plan
+from masu.verification.judge import compare
 
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 NAMESPACE = "{% set ns = namespace(s='xxxxxxxx', d=[]) %}"
@@ -212,6 +116,26 @@ CASES: dict[str, Case] = {
     "pattern with a repeat in a repeat": Case(
         TOKENIZER, pattern("(a+)+b"), pattern("a+b")
     ),
+    "pattern of the cube of a text": Case(
+        TOKENIZER, pattern(r"\s*[\r\n]*\s*(?!\s)x"), pattern(r"\s*[\r\n]+|\s+(?!\S)")
+    ),
+    "pattern of thirty choices": Case(
+        TOKENIZER, pattern("a?" * 30 + "b"), pattern("a?a?b|a{0,30}")
+    ),
+    "pattern with a repeated quantifier": Case(
+        TOKENIZER, pattern("a{1,9}+b"), pattern("a{1,9}b|c{1,3}+")
+    ),
+    "pattern that calls itself": Case(
+        TOKENIZER, pattern(r"(?<x>a\g<x>?a?)b"), pattern("(?<x>aa?)b")
+    ),
+    "pattern under an escaped key": Case(
+        TOKENIZER,
+        lambda f: (pattern("a*a*b")(f), text(TOKENIZER, '"Regex"', '"\\u0052egex"')(f)),
+        lambda f: (pattern("a*b")(f), text(TOKENIZER, '"Regex"', '"\\u0052egex"')(f)),
+    ),
+    "tokenizer that doubles forty times": Case(
+        TOKENIZER, replaced({"String": "e"}, "ee", 40), replaced({"String": "e"}, "ee", 4)
+    ),
     "template: billion steps": Case(
         "template", template("{% for i in range(99999) %}{% for j in range(99999) %}"
                              "{% endfor %}{% endfor %}"),
@@ -259,29 +183,33 @@ CASES: dict[str, Case] = {
         "template", template("{% for i in range(50) %}{{ 'x' * 1000000 }}{% endfor %}"),
         template("{% for i in range(5) %}{{ 'x' * 100 }}{% endfor %}"),
     ),
+    "template: a list repeated": Case(
+        "template", template("{{ [1] * 99999999 }}"), template("{{ ([1] * 99)|length }}")
+    ),
+    "template: a list repeated by a macro": Case(
+        "template", template("{% macro f(x, n) %}{% if n %}{{ f(x * 9, n - 1) }}{% else %}{{ x }}"
+                             "{% endif %}{% endmacro %}{{ f([1], 8) }}"),
+        template("{% macro f(x) %}{{ x * 9 }}{% endmacro %}{{ f([1]) }}"),
+    ),
+    "template: a list added to itself": Case(
+        "template",
+        template(NAMESPACE + "{% for i in range(40) %}{% set ns.d = ns.d + [i] + (ns.d) %}"
+                 "{% endfor %}{{ ns.d }}"),
+        template(NAMESPACE + "{% for i in range(40) %}{% set ns.d = ns.d + [i] %}{% endfor %}"
+                 "{{ ns.d|length }}"),
+    ),
+    "template: a list added to itself by names": Case(
+        "template",
+        template("{% set a0 = [1] %}" + "".join(f"{{% set a{i + 1} = a{i} + a{i} %}}"
+                                                for i in range(40)) + "{{ a40 }}"),
+        template("{% set a0 = [1] %}{% set a1 = a0 + a0 %}{% set a2 = a1 + a0 %}{{ a2|length }}"),
+    ),
     "template: include": Case("template", template("{% include '/etc/passwd' %}")),
     "template: import": Case("template", template("{% import 'os' as os %}{{ os }}")),
     "template: deep brackets": Case(
         "template", template("{{ " + "(" * 50_000 + "1" + ")" * 50_000)
     ),
 }  # fmt: skip
-
-
-def convert(source: Path, out: Path) -> None:
-    masu.pipeline.convert(source, out / "package", verify=False)
-
-
-def measured(source: Path, out: Path) -> str:
-    """The message of the refusal; it took neither long nor much, and left nothing."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.process_time()
-    with pytest.raises(MasuError) as caught:
-        convert(source, out)
-    assert time.process_time() - began < MAX_SECONDS
-    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert growth * 1024 < MAX_GROWTH, f"{growth} kB"
-    assert not out.exists()
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -300,52 +228,31 @@ def test_its_twin_is_planned(name: str, tmp_path: Path) -> None:
     assert masu.pipeline.plan(source, tmp_path / "package").bytes > 0
 
 
-def gguf(change: Callable[[bytes], bytes]) -> Edit:
-    return lambda path: path.write_bytes(change(path.read_bytes()))
+def test_what_is_opened_outside_is_seen(tmp_path: Path) -> None:
+    """Otherwise the check of every case could not fail."""
+    source = copy_golden("llama", tmp_path / "source")
+    link(CONFIG)(source)
+    with watched() as opened:
+        (source / CONFIG).read_bytes()
+        (source / TOKENIZER).read_bytes()
+    read = outside(opened, source, tmp_path / "out")
+    assert read == [os.path.realpath(tmp_path / "outside")]
 
 
-def at(offset: int, form: str, value: int) -> Callable[[bytes], bytes]:
-    def change(data: bytes) -> bytes:
-        packed = struct.pack(form, value)
-        return data[:offset] + packed + data[offset + len(packed) :]
-
-    return change
-
-
-NESTED = struct.pack("<Q", 1) + b"a" + struct.pack("<I", 9)
-HEAD = b"GGUF" + struct.pack("<IQQ", 3, 0, 1)
-GGUFS: dict[str, Callable[[bytes], bytes]] = {
-    "magic": lambda d: b"GGML" + d[4:],
-    "version": at(4, "<I", 99),
-    "big-endian": at(4, ">I", 3),
-    "tensor count": at(8, "<Q", 2**63),
-    "key count": at(16, "<Q", 2**63),
-    "length of a key": at(24, "<Q", 2**62),
-    "array of arrays": lambda d: HEAD + NESTED + struct.pack("<IQ", 9, 2**40) + bytes(64),
-    "array of strings": lambda d: HEAD + NESTED + struct.pack("<IQ", 8, 2**40) + bytes(64),
-    "array of numbers": lambda d: HEAD + NESTED + struct.pack("<IQ", 4, 2**61) + bytes(64),
-    "truncated header": lambda d: d[:2000],
-    "truncated data": lambda d: d[:-100],
-    "more bytes": lambda d: d + bytes(1000),
-    "HTML": lambda d: b"<!DOCTYPE html>",
-    "empty": lambda d: b"",
-}
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
-    write_gguf(path, "llama")
-    assert masu.pipeline.plan(path, path.parent / "package").bytes > 0  # the twin of them all
-    return path.read_bytes()
-
-
-@pytest.mark.parametrize("name", GGUFS)
-def test_a_hostile_gguf_is_refused(name: str, sound: bytes, tmp_path: Path) -> None:
-    source = tmp_path / "source.gguf"
-    source.write_bytes(GGUFS[name](sound))
-    assert "source.gguf" in measured(source, tmp_path / "out")
+def test_code_that_lies_in_the_folder_is_never_run(tmp_path: Path) -> None:
+    """A tokenizer's class and, of a family whose checkpoints carry one, a model's."""
+    source, run = copy_golden("phi3", tmp_path / "source"), tmp_path / "run"
+    for module in ("evil", "modeling_phi3", "tokenization_phi3"):
+        (source / f"{module}.py").write_text(f"open({str(run)!r}, 'w')\nclass Evil: pass")
+    keys(CONFIG, auto_map={"AutoModelForCausalLM": "modeling_phi3.Evil",
+                           "AutoConfig": "evil.Evil"})(source)  # fmt: skip
+    own = {"AutoTokenizer": ["tokenization_phi3.Evil", None]}
+    keys("tokenizer_config.json", auto_map=own, tokenizer_class="Evil")(source)
+    planned = plan(source)
+    _, found = compare(planned.conversion, planned.checkpoint)
+    assert found.diverging is None
+    assert not run.exists()
 
 
 def test_there_are_enough_cases() -> None:
-    assert len(CASES) + len(GGUFS) >= 70
+    assert len(CASES) >= 60

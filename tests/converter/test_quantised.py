@@ -15,11 +15,11 @@ from quantised_checkpoints import (
     GROUP,
     LAYER,
     SIZES,
+    WRITTEN_BY,
     eleven_bits,
     fixture,
     fused,
     package_values,
-    packed,
     planned,
     stored_arrays,
     write_checkpoint,
@@ -31,32 +31,21 @@ from masu.specs.errors import TensorMismatch
 from masu.specs.formats import FullPrecisionSpec, IntSpec, MLXSpec
 from masu.specs.models import ModelSpec
 
-BNB = {"quant_method": "bitsandbytes", "llm_int8_threshold": 6.0, "llm_int8_skip_modules": None}
-MLX = {
-    "group_size": GROUP, "bits": 4, "mode": "affine",
-    f"{LAYER}.k_proj": {"group_size": GROUP, "bits": 3},
-    f"{LAYER}.v_proj": {"group_size": GROUP, "bits": 6},
-}  # fmt: skip
-
-WRITTEN: dict[str, tuple[dict[str, Any], type]] = {
-    "mlx": (MLX, MLXSpec),
-    "compressed-tensors-group-asymmetric": (packed(4, False, "group", GROUP), IntSpec),
-    "compressed-tensors-channel-symmetric": (packed(8, True, "channel", None), IntSpec),
-    "bitsandbytes-int8": ({**BNB, "load_in_8bit": True}, IntSpec),
-    "bitsandbytes-nf4": (
-        {**BNB, "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
-        FullPrecisionSpec,
-    ),
+WRITTEN = {
+    "mlx": MLXSpec,
+    "compressed-tensors-group-asymmetric": IntSpec,
+    "compressed-tensors-channel-symmetric": IntSpec,
+    "bitsandbytes-int8": IntSpec,
+    "bitsandbytes-nf4": FullPrecisionSpec,
 }
-"""Files of the formats' own writers (`tests/quantised/write.py`)."""
+"""What becomes of the codes of each method."""
 
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_float32_decodes_to_what_the_writer_stored(name: str, tmp_path: Path) -> None:
-    settings, format_ = WRITTEN[name]
     arrays, values = fixture(name)
-    tensor = fused(planned(write_checkpoint(tmp_path / "hf", settings, arrays)))
-    assert isinstance(tensor.format, format_)
+    tensor = fused(planned(write_checkpoint(tmp_path / "hf", WRITTEN_BY[name], arrays)))
+    assert isinstance(tensor.format, WRITTEN[name])
     np.testing.assert_array_equal(package_values(tensor).astype(np.float32), values)
     np.testing.assert_array_equal(tensor.read(0, tensor.shape[0]), values)
     np.testing.assert_array_equal(tensor.read(60, 100), values[60:100])
@@ -64,8 +53,7 @@ def test_float32_decodes_to_what_the_writer_stored(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", [name for name in WRITTEN if "nf4" not in name])
 def test_bfloat16_keeps_the_codes_and_states_the_rounding(name: str, tmp_path: Path) -> None:
-    settings, _ = WRITTEN[name]
-    folder = write_checkpoint(tmp_path / "hf", settings, fixture(name)[0])
+    folder = write_checkpoint(tmp_path / "hf", WRITTEN_BY[name], fixture(name)[0])
     plan = planned(folder, "BF16")
     exact, rounded = stored_arrays(fused(planned(folder))), stored_arrays(fused(plan))
     for suffix in exact:

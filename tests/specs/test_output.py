@@ -1,6 +1,7 @@
 """Folders that appear whole or not at all."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -153,6 +154,81 @@ def test_of_two_runs_at_one_target_one_is_refused(tmp_path: Path) -> None:
             make(target, "second")
     assert other.returncode == 0
     assert contents(target) == "firstfirst"
+
+
+# What several processes do at once: each replaces the package as often as it gets to, until killed.
+REPLACE = """
+import sys
+from pathlib import Path
+from masu.specs.errors import OutputError
+from masu.specs.output import whole_folder
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(10**6):
+    try:
+        with whole_folder(Path(sys.argv[1]), overwrite=True) as folder:
+            text = f"{sys.argv[2]} {number} " * 1000
+            kind = '"type": "LanguageModelConfig"'
+            (folder / "config.json").write_text('{%s, "is": "%s"}' % (kind, text))
+            (folder / "model.safetensors").write_text(text)
+        print("won", flush=True)
+    except OutputError as error:
+        assert "another conversion" in str(error), error
+        print("refused", flush=True)
+"""
+
+
+def whole_at(target: Path) -> bool:
+    """Whether the package there is of one writer; what was replaced meanwhile is looked at anew."""
+    while True:
+        folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            config, weights = (
+                Path(f"/proc/self/fd/{folder}/{name}").read_text()
+                for name in ("config.json", "model.safetensors")
+            )
+        except FileNotFoundError:
+            continue
+        finally:
+            os.close(folder)
+        return json.loads(config)["is"] == weights
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="elsewhere no exchange in one step"
+)
+def test_many_runs_at_one_target_replace_it_whole_until_they_are_killed(tmp_path: Path) -> None:
+    """Four at a time; one who looks never misses the package, nor sees halves of two."""
+    target = tmp_path / "package"
+    make(target, "old")
+    said = set()
+    runs = [
+        subprocess.Popen([sys.executable, "-c", REPLACE, str(target), f"run {number}"],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for number in range(4)
+    ]  # fmt: skip
+    try:
+        for run in runs:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "ready\n"
+        for run in runs:
+            assert run.stdin is not None
+            run.stdin.write("go\n")
+            run.stdin.flush()
+        for run in runs:
+            assert run.stdout is not None
+            for _ in range(20):
+                said.add(run.stdout.readline())
+                assert all(whole_at(target) for _ in range(20))
+    finally:
+        for run in runs:
+            run.kill()
+            run.communicate()
+    assert said == {"won\n", "refused\n"}
+    assert whole_at(target)
+    make(target, "new", overwrite=True)
+    assert contents(target) == "newnew"
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_leftovers_of_a_killed_run_are_no_obstacle(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """The package's tokenizer cuts nothing, and adds nothing but what begins a text."""
 
+import base64
 import json
 
 import pytest
 from golden import GOLDEN
+from tokenizers import Regex
+from tokenizers.pre_tokenizers import Split
 
 from masu.specs.errors import RequestError, TextError
 from masu.specs.text.tokenizer import PackageTokenizer
@@ -110,3 +113,103 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
         PackageTokenizer.open(FILE).encode("a\ud83d")
     with pytest.raises(RequestError, match="Unicode"):
         PackageTokenizer.open(FILE).encode_prompt("a\ud83d")
+
+
+def with_steps(**steps: object) -> bytes:
+    return json.dumps({**json.loads(FILE.read_text()), **steps}).encode()
+
+
+def split_by(pattern: str) -> dict:
+    cut = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    to_letters = json.loads(FILE.read_text())["pre_tokenizer"]
+    return {"type": "Sequence", "pretokenizers": [cut, to_letters]}
+
+
+def replacing(old: object, new: str, times: int = 1) -> dict:
+    step = {"type": "Replace", "pattern": old, "content": new}
+    return {"type": "Sequence", "normalizers": [step] * times}
+
+
+def charsmap(text: str) -> str:
+    """SentencePiece's map with an empty trie, and one text that could be put in for a character."""
+    trie = bytes(1024)
+    return base64.b64encode(len(trie).to_bytes(4, "little") + trie + text.encode() + b"\0").decode()
+
+
+DOUBLING = replacing({"String": "a"}, "aa", 40)
+COSTLY: dict[str, tuple[bytes, str]] = {
+    "pattern": (with_steps(pre_tokenizer=split_by("a*a*b")), "2 repeats in a row"),
+    "its key in another spelling": (
+        with_steps(pre_tokenizer=split_by("a*a*b")).replace(b'"Regex"', b'"\\u0052eg\\u0065x"'),
+        "2 repeats in a row",
+    ),
+    "many patterns": (
+        with_steps(pre_tokenizer={"type": "Sequence", "pretokenizers": [split_by("a")] * 65}),
+        "65 patterns",
+    ),
+    "doubling": (with_steps(normalizer=DOUBLING), "1,099,511,627,776 times as long"),
+    "a long text for nothing": (
+        with_steps(normalizer=replacing({"Regex": ""}, "x" * 100)), "101 times as long"
+    ),
+    "a long prefix": (
+        with_steps(normalizer={"type": "Prepend", "prepend": "x" * 101}), "101 times as long"
+    ),
+    "doubling by the decoder": (
+        with_steps(decoder={"type": "Sequence", "decoders": DOUBLING["normalizers"]}), "as long"
+    ),
+    "a map with a long text": (
+        with_steps(normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap("x" * 200)}),
+        "200 times as long",
+    ),
+    "a replaced run that can be given back": (
+        with_steps(normalizer=replacing({"Regex": r"\s+$"}, "")), "the square of a text"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_a_file_that_could_cost_too_much_is_refused(name: str) -> None:
+    data, reason = COSTLY[name]
+    with pytest.raises(TextError, match=reason) as caught:
+        PackageTokenizer(data, "a/tokenizer.json")
+    assert "a/tokenizer.json" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        with_steps(pre_tokenizer=split_by(r"\s*[\r\n]+|\s+(?!\S)|\s+")),
+        with_steps(normalizer=replacing({"String": "..."}, "…", 3)),
+        with_steps(normalizer=replacing({"Regex": r"\s+"}, " ", 3)),
+        with_steps(normalizer={"type": "Prepend", "prepend": "▁"}),
+        with_steps(normalizer={"type": "Precompiled", "precompiled_charsmap": charsmap("x" * 33)}),
+    ],
+)
+def test_its_twin_is_read(data: bytes) -> None:
+    assert PackageTokenizer(data).encode("two words")
+
+
+def test_a_run_on_which_a_pattern_takes_too_long_is_refused() -> None:
+    """In the text as the normalizer leaves it; other runs do not matter."""
+    spaces = PackageTokenizer(with_steps(pre_tokenizer=split_by(r"\s+(?!\S)|\s+")))
+    assert spaces.encode(" " * 19_000)
+    assert spaces.encode("a b" * 10_000)
+    with pytest.raises(TextError, match=r"can take 900,000,000 steps"):
+        spaces.encode(" " * 30_000)
+    made = with_steps(
+        pre_tokenizer=split_by(r"\s+(?!\S)|\s+"), normalizer=replacing({"String": "a"}, " ")
+    )
+    with pytest.raises(TextError, match=r"can take 900,000,000 steps"):
+        PackageTokenizer(made).encode("a" * 30_000)
+    group = PackageTokenizer(with_steps(pre_tokenizer=split_by(r"(?:ab)+(?!b)")))
+    with pytest.raises(TextError, match=r"can take 900,000,000 steps"):
+        group.encode("c" * 30_000)
+
+
+def test_a_defect_of_the_library_is_an_error_of_the_file() -> None:
+    """Oniguruma gives up in the midst of a text; the library panics, which is no `Exception`."""
+    tokenizer = PackageTokenizer(with_steps(pre_tokenizer=split_by("b")))
+    steps = r"\A(?:a{1,9})+(?=c)"  # what reading would refuse
+    tokenizer._bounded.tokenizer.pre_tokenizer = Split(Regex(steps), "isolated")
+    with pytest.raises(TextError, match=r"tokenizer.json fails on this text: Onig"):
+        tokenizer.encode("a" * 30 + "bc")
