@@ -58,7 +58,8 @@ def test_steps_have_the_same_bits(name: str, dtype: str | None) -> None:
     for token in (5, 6, 7):
         found, ours = decoder.last_logits(ours, [token])
         np.testing.assert_array_equal(found, by_xla(decoder, theirs, token))
-    for left, right in zip(*map(jax.tree_util.tree_leaves, (ours.layers, theirs.layers))):
+    leaves = map(jax.tree_util.tree_leaves, (ours.layers, theirs.layers))
+    for left, right in zip(*leaves, strict=True):
         assert np.asarray(left).tobytes() == np.asarray(right).tobytes()
     assert reason(decoder) is None
 

@@ -160,15 +160,16 @@ class _Lowering:
 
     def constant(self, value: Any) -> "_Result":
         """A variable for values that never change."""
-        array = value if isinstance(value, jax.Array) else np.ascontiguousarray(value)
+        array = value if isinstance(value, jax.Array) else np.asarray(value, order="C")
         block, var = self.new_block(), _Result(jax.typeof(array))
         self.values[block] = array
-        self.places[var] = Place(block, 0, var.aval.shape, var.aval.dtype)
+        self.places[var] = Place(block, 0, array.shape, np.dtype(array.dtype))
         return var
 
     def place(self, var: Any) -> Place:
         if isinstance(var, Literal):
-            var = self.constant(np.asarray(var.val, var.aval.dtype).reshape(var.aval.shape))
+            aval: Any = var.aval
+            var = self.constant(np.asarray(var.val, aval.dtype).reshape(aval.shape))
         place = self.places[var]
         if id(var) in self._overwritten:
             raise Unsupported("an array is read after another was written over it")

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from masu.runtime.backend import Array, wide_dtype
 from masu.runtime.backends.native import library
@@ -45,7 +46,7 @@ class NativeBackend(StepBackend):
         traced = self._parts.setdefault((function, config), jax.jit(part))
 
         def either(*arrays: Any) -> Any:
-            is_traced = any(isinstance(each, jax.core.Tracer) for each in arrays)
+            is_traced = any(isinstance(each, Tracer) for each in arrays)
             return traced(*arrays) if is_traced else compiled(*arrays)
 
         return either
