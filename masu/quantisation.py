@@ -202,6 +202,7 @@ def _manifest(
     return old.model_copy(
         update={
             "recipe": plan.record,
+            "calibration": plan.calibration,
             "files": files,
             "tensors": written.arrays,
             "formats": contents.formats,

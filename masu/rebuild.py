@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from masu.events import OnEvent
 from masu.pipeline import Conversion, convert
-from masu.specs.errors import SchemaError, SourceError
+from masu.specs.errors import RequestError, SchemaError, SourceError
 from masu.specs.jsonfile import MAX_BYTES
 from masu.specs.manifest import MANIFEST, Manifest
 from masu.specs.models import ModelSpec
@@ -57,7 +57,7 @@ def rebuild(
         source: of a package that was made from local files: where they are now.
 
     Raises:
-        SchemaError: no manifest of this format.
+        SchemaError, RequestError: no such manifest; another calibration text, or none.
         SourceError: the manifest does not say where its source is, or as `convert`.
         OutputError, EngineError, VerdictError: as `convert`.
     """
@@ -70,7 +70,7 @@ def rebuild(
         resume=resume,
         verify=verify,
         offline=offline,
-        calibration=calibration,
+        calibration=recorded_calibration(recorded, calibration),
         report=report,
         on_event=on_event,
     )
@@ -94,6 +94,32 @@ def recorded_settings(recorded: Manifest, where: str) -> dict[str, Any]:
         "family": recorded.family,
         "recipe": _recipe(recorded, where),
     }
+
+
+def recorded_calibration(recorded: Manifest, given: str | Path | None) -> str | Path | None:
+    """The calibration text to use again, for `convert`: `given`, if it is what was recorded.
+
+    Raises:
+        RequestError: it is another text, or a file that has to be given was not.
+    """
+    from masu.quantizers.calibration_text import GENERATED, text_hash
+
+    known = recorded.calibration
+    if known is None:
+        return given
+    if known.kind == "generated" and given in (None, GENERATED):
+        return GENERATED
+    if given is None and known.kind == "file":
+        raise RequestError(
+            f"the package was calibrated on {known.describe()}, which the manifest does not hold",
+            hint=f"name that file: --calibration {known.name}",
+        )
+    if given == GENERATED or known.kind == "generated" or text_hash(given) != known.sha256:
+        what = "masu's own text of this version" if given is None else given
+        raise RequestError(
+            f"the package was calibrated on {known.describe()}, and {what} is another text"
+        )
+    return given
 
 
 def _source(recorded: Manifest, named: str | Path | None) -> str | Path:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from masu.specs.formats import WeightFormat
 from masu.specs.formats.base import Arrays, Planes
 from masu.specs.stream import Piece, PlannedTensor
 
+if TYPE_CHECKING:
+    from masu.quantizers.gradients import Worths
+
 FLOAT32 = np.dtype(np.float32)
 
 ROWS_TOGETHER = 1 << 24
@@ -39,6 +42,7 @@ class _Setting:
     dtype: str
     planes: Planes
     scratch: Path
+    worths: "Worths | None" = None
 
 
 def calibrate(
@@ -56,14 +60,27 @@ def calibrate(
         dtype: the model's own element type, by its name in the file.
         scratch: an empty folder that stays until the stream has been written.
     """
-    setting = _Setting(dtype, planes, scratch)
     source = StreamSource.of(plan.config, plan.originals)
+    setting = _Setting(dtype, planes, scratch, _worths(plan, source, texts, scratch))
     made = {tensor.name: tensor for tensor in plan.stream}
     for name, arrays in _encoded(plan, source, texts, setting, made, on_layer):
         made[name] = _waiting(made[name], arrays, setting)
     return replace(
         plan, stream=tuple(made[tensor.name] for tensor in plan.stream), pending=frozenset()
     )
+
+
+def _worths(
+    plan: Quantisation, source: StreamSource, texts: Sequence[np.ndarray], scratch: Path
+) -> "Worths | None":
+    """What outputs are worth to the model as it is, if some method asks for that."""
+    methods = {name: find_method(plan.assignments[name].method) for name in plan.pending}
+    wanted = {name for name, method in methods.items() if method.two_sided}
+    if not wanted:
+        return None
+    from masu.quantizers.gradients import find_worths
+
+    return find_worths(source, texts, wanted, scratch)
 
 
 def _encoded(
@@ -86,7 +103,8 @@ def _encoded(
     count = len(network.transformer_config.layer_configs)
     for index in range(count):
         own = f"{plan.config.ROOT}.transformer.layers.{index}."
-        backend.watch({name for name in plan.pending if name.startswith(own)})
+        watched = {name for name in plan.pending if name.startswith(own)}
+        backend.watch(watched, setting.worths and setting.worths.inputs(watched))
         parameters = runs[0].parameters(index)
         for run, x, each in zip(runs, streams, entered, strict=True):
             run.layer(index, parameters, x, each, keep=False)
@@ -156,12 +174,14 @@ def _encode(
     assert isinstance(method, CalibratedMethod)  # what `pending` means
     rows, columns = tensor.shape
     size = rows
-    if target.row_multiple is not None:
+    outputs = setting.worths and setting.worths.outputs(tensor.name)
+    if target.row_multiple is not None and outputs is None:
         size = max(1, ROWS_TOGETHER // (columns * target.row_multiple)) * target.row_multiple
 
     def block(start: int) -> Arrays:
         values = read_values(tensor, start, min(start + size, rows))
-        return method.encode_calibrated(target, values, moments, setting.dtype, setting.planes)
+        own = setting.dtype, setting.planes
+        return method.encode_calibrated(target, values, moments, *own, outputs)
 
     with ThreadPoolExecutor() as pool:
         blocks = list(pool.map(block, range(0, rows, size)))

@@ -18,11 +18,13 @@ class Method:
         calibrated: whether it looks at activations, so that a model has to run first.
         rows_apart: whether each row of a matrix is encoded by itself, so that a matrix never has
             to be in memory as a whole (if its format allows that).
+        two_sided: of a calibrated one, whether it also wants to know what outputs are worth.
         takes_narrow: whether it wants bfloat16 and float16 as they are, not as float32.
     """
 
     name: ClassVar[str]
     calibrated: ClassVar[bool] = False
+    two_sided: ClassVar[bool] = False
     rows_apart: ClassVar[bool] = True
     takes_narrow: ClassVar[bool] = False
 
@@ -81,10 +83,13 @@ class CalibratedMethod(Method):
         moments: np.ndarray,
         dtype: str,
         planes: Planes,
+        outputs: np.ndarray | None = None,
     ) -> Mapping[str, np.ndarray]:
         """The stored arrays of a matrix float32 `[out, in]`.
 
         Args:
             moments: mean of `x x^T` over the inputs, float32 `[in, in]`.
+            outputs: mean of `g g^T` over the gradients of the outputs, float32 `[out, out]`; for a
+                two-sided method, whose moments count each input by the square of its `g`.
         """
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """What the matrices of a layer see: sums over their inputs, gathered while the layer runs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,16 @@ class ObservingBackend(NumpyBackend):
         self._moments: dict[str, np.ndarray] = {}
         self._counts: dict[str, int] = {}
         self._watched: Collection[str] = ()
+        self._worth: Mapping[str, np.ndarray] = {}
 
-    def watch(self, paths: Collection[str]) -> None:
-        """Forget everything, and observe these matrices from now on."""
-        self._watched = paths
+    def watch(self, paths: Collection[str], worth: Mapping[str, np.ndarray] | None = None) -> None:
+        """Forget everything, and observe these matrices from now on.
+
+        Args:
+            worth: of matrices whose inputs do not all count alike, what each counts, `[inputs]` in
+                the order in which they come.
+        """
+        self._watched, self._worth = paths, worth or {}
         self._paths, self._held, self._moments, self._counts = {}, [], {}, {}
 
     def on_matrix(self, path: str, held: Weight) -> None:
@@ -42,7 +48,9 @@ class ObservingBackend(NumpyBackend):
         path = self._paths.get(id(weight))
         if path is not None:
             rows = np.asarray(x, np.float32).reshape(-1, x.shape[-1])
-            product = rows.T @ rows
-            self._moments[path] = self._moments.get(path, np.float32(0)) + product
-            self._counts[path] = self._counts.get(path, 0) + len(rows)
+            before = self._counts.get(path, 0)
+            worth = self._worth.get(path)
+            counted = rows if worth is None else rows * worth[before : before + len(rows), None]
+            self._moments[path] = self._moments.get(path, np.float32(0)) + counted.T @ rows
+            self._counts[path] = before + len(rows)
         return super().readout(x, weight)

@@ -10,6 +10,7 @@ from masu.quantizers.encoding import quantised
 from masu.quantizers.methods import find_method
 from masu.quantizers.untie import untied
 from masu.specs.formats.base import Planes
+from masu.specs.manifest import CalibrationRecord
 from masu.specs.model import TextModelConfig
 from masu.specs.recipe import Recipe
 from masu.specs.stream import PlannedTensor
@@ -30,6 +31,7 @@ class Quantisation:
         assignments: of every matrix that a rule speaks of.
         pending: matrices whose method has to see the model run first (`calibration`); until then
             they are rounded to nearest, and so stay those that no text reaches.
+        calibration: the text that the model was run over, once it was.
     """
 
     recipe: Recipe
@@ -38,6 +40,7 @@ class Quantisation:
     originals: tuple[PlannedTensor, ...]
     assignments: Mapping[str, Assignment]
     pending: frozenset[str]
+    calibration: CalibrationRecord | None = None
 
     @property
     def needs_model(self) -> bool:

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from masu.specs.dtypes import FloatDType
 from masu.specs.schema_errors import validate_json
-from masu.specs.strict import IntegersOnly, Strict
+from masu.specs.strict import U32, Count, IntegersOnly, Strict
 from masu.specs.text_vectors import TextVector
 
 MANIFEST = "manifest.json"
@@ -78,6 +78,30 @@ class Ledger(Strict):
     notes: tuple[str, ...]
 
 
+class CalibrationRecord(Strict):
+    """The text that calibrated methods, and measured sensitivity, let the model read.
+
+    Attributes:
+        kind: `own`: masu's; `file`; `generated`: what the model made up.
+        name: of a file, without its folder; null for other texts.
+        sha256: of the text in UTF-8; of a generated one of its token ids, as little-endian int64.
+        tokens: how many of it were read.
+        seed: that of the first generated sequence, each other one has the next; null for texts.
+    """
+
+    kind: Literal["own", "file", "generated"]
+    name: str | None
+    sha256: Sha256
+    tokens: Count
+    seed: U32 | None
+
+    def describe(self) -> str:
+        """In a message."""
+        called = {"own": "masu's own text", "generated": "text that the model generated"}
+        what = called.get(self.kind, self.name or "a file")
+        return f"{what} (SHA-256 {self.sha256[:12]}..., {self.tokens:,} tokens)"
+
+
 class Manifest(Strict):
     """The whole of manifest.json.
 
@@ -89,6 +113,7 @@ class Manifest(Strict):
         overrides: what a named model's entry, or the caller, gave beside the checkpoint: those
             fields of `ModelSpec` that shape a package and are not at their defaults.
         recipe: the recipe as applied; null without one.
+        calibration: the text that the recipe's methods read. Not written if they read none.
         files: hash of each file of the package; of model.safetensors, of its header.
         tensors: hash of each stored array's bytes, by its name in model.safetensors.
         source_tensors: hash of each source tensor's bytes.
@@ -112,13 +137,15 @@ class Manifest(Strict):
     formats: dict[str, str]
     ledger: Ledger
     text_vectors: tuple[TextVector, ...]
+    calibration: CalibrationRecord | None = None
     carried: dict[str, JsonValue] | None = None
 
     def to_bytes(self) -> bytes:
         """ASCII JSON with sorted keys: equal manifests are equal bytes."""
         values = self.model_dump(mode="json")
-        if self.carried is None:
-            del values["carried"]
+        for name in ("calibration", "carried"):
+            if values[name] is None:
+                del values[name]
         text = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=True, allow_nan=False)
         return f"{text}\n".encode("ascii")
 

@@ -15,7 +15,7 @@ from masu.specs.dialect import Dialect
 from masu.specs.dtypes import FLOAT_DTYPES, FloatDType
 from masu.specs.errors import OutputError
 from masu.specs.journal import JOURNAL, Journal
-from masu.specs.manifest import MANIFEST, Ledger, Manifest, Source
+from masu.specs.manifest import MANIFEST, CalibrationRecord, Ledger, Manifest, Source
 from masu.specs.model import ModelConfig
 from masu.specs.row_parts import split
 from masu.specs.stream import FileRange, Piece, PlannedTensor
@@ -108,6 +108,7 @@ class Provenance:
     overrides: Mapping[str, Any]
     ledger: Ledger
     recipe: Mapping[str, Any] | None = None
+    calibration: CalibrationRecord | None = None
     stop_origins: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
@@ -207,6 +208,7 @@ def _manifest(
         family=provenance.family,
         overrides=dict(provenance.overrides),
         recipe=None if provenance.recipe is None else dict(provenance.recipe),
+        calibration=provenance.calibration,
         files={
             "config.json": hashlib.sha256(contents.config_json).hexdigest(),
             "model.safetensors: header": written.header,

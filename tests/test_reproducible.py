@@ -1,5 +1,6 @@
 """The same weights, settings and version give the same bytes, wherever and however they run."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,13 +12,19 @@ import pytest
 from checkpoints import copy_golden
 from click.testing import CliRunner
 from golden import GOLDEN
+from package_copies import make_manifest
 from safetensors.numpy import load_file, save_file
 
 import masu.pipeline
 import masu.rebuild
 from masu.cli import main
-from masu.specs.errors import SourceError
+from masu.quantizers.text import calibration_text
+from masu.rebuild import recorded_calibration
+from masu.specs.errors import RequestError, SourceError
+from masu.specs.manifest import CalibrationRecord, Manifest
 from masu.specs.models import ModelSpec
+from masu.specs.package import Package
+from masu.specs.recipe import Recipe, Rule
 
 VARYING = {"report.json", "fingerprints.json"}
 SHARDED = "qwen2"
@@ -92,6 +99,67 @@ def test_a_recipe_is_applied_again(tmp_path: Path) -> None:
     code, said = rebuilt("--from-manifest", out, source, "-o", tmp_path / "again")
     assert code == 0, said
     assert contents(tmp_path / "again") == contents(out)
+
+
+def test_calibrated_codes_are_the_same_again(tmp_path: Path) -> None:
+    """On one machine; in another folder, and by the manifest."""
+    int4 = {"type": "IntSpec", "bits": 4, "group_size": 32, "is_symmetric": False}
+    rules = (Rule(match="*", format=int4, method="gptq"), Rule(match="embedding", format=int4))
+    recipe = Recipe(name="own", description="", rules=rules)
+    text = tmp_path / "text.txt"
+    text.write_text("The box holds what was measured, and when it is full nothing is left. " * 12)
+    source, outs = GOLDEN / "llama-tied" / "hf", [tmp_path / "one", tmp_path / "deep" / "two"]
+    for out in outs:
+        masu.pipeline.convert(source, out, recipe=recipe, calibration=text, verify=False)
+    assert contents(outs[0]) == contents(outs[1])
+    code, said = rebuilt(
+        "--from-manifest", outs[0], source, "-o", tmp_path / "again", "--calibration", text
+    )
+    assert code == 0, said
+    assert contents(tmp_path / "again") == contents(outs[0])
+    recorded = Package.open(outs[0]).manifest
+    assert recorded is not None
+    assert recorded.calibration is not None
+    known = recorded.calibration.model_dump()
+    assert known.pop("tokens") > 32
+    data = text.read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    assert known == {"kind": "file", "name": "text.txt", "sha256": sha256, "seed": None}
+
+
+def calibrated_on(text: str, **fields: object) -> Manifest:
+    """A manifest whose calibration text had this content."""
+    record = {"kind": "file", "name": "mine.txt", "tokens": 40, "seed": None, **fields}
+    record["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    manifest = make_manifest(GOLDEN / "llama/engine")
+    return manifest.model_copy(update={"calibration": CalibrationRecord.model_validate(record)})
+
+
+def test_another_calibration_text_is_named(tmp_path: Path) -> None:
+    """Before anything is converted."""
+    right, wrong = tmp_path / "mine.txt", tmp_path / "theirs.txt"
+    right.write_text("what was read")
+    wrong.write_text("what was not")
+    manifest = calibrated_on("what was read")
+    assert recorded_calibration(manifest, right) == right
+    with pytest.raises(RequestError, match=r"theirs\.txt is another text"):
+        recorded_calibration(manifest, wrong)
+    with pytest.raises(RequestError, match=r"on mine\.txt .* does not hold"):
+        recorded_calibration(manifest, None)
+    with pytest.raises(RequestError, match="generated is another text"):
+        recorded_calibration(manifest, "generated")
+
+
+def test_the_texts_that_masu_has_need_not_be_named(tmp_path: Path) -> None:
+    own = calibrated_on(calibration_text(), kind="own", name=None)
+    assert recorded_calibration(own, None) is None
+    older = calibrated_on("as it was", kind="own", name=None)
+    with pytest.raises(RequestError, match="own text of this version is another"):
+        recorded_calibration(older, None)
+    made_up = calibrated_on("ids", kind="generated", name=None, seed=0)
+    assert recorded_calibration(made_up, None) == "generated"
+    with pytest.raises(RequestError, match="the model generated"):
+        recorded_calibration(made_up, tmp_path / "any.txt")
 
 
 def test_what_differs_is_named(package: Path, tmp_path: Path) -> None:

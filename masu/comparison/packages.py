@@ -16,7 +16,7 @@ from masu.specs.package import TOKENIZER, Package
 
 TEMPLATE = "prompt_template"
 SHOWN_LINES = 6
-FACTS = ("masu_version", "engine", "dtype", "source", "recipe", "carried")
+FACTS = ("masu_version", "engine", "dtype", "source", "recipe", "calibration", "carried")
 """What a manifest says that the package does not say itself; hashes and ledger follow from it."""
 
 

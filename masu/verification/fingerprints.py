@@ -18,7 +18,7 @@ from masu.specs.fingerprints import BlockPrint, Fingerprints, Print
 from masu.specs.footprint import layers
 from masu.specs.model import LanguageModelConfig, TextModelConfig
 from masu.specs.package import Package
-from masu.specs.tensors import Matrix
+from masu.specs.tensors import Matrix, Shape
 from masu.verification.blocks import (
     EXIT,
     block_config,
@@ -30,7 +30,7 @@ from masu.verification.blocks import (
 from masu.verification.differences import Divergence
 from masu.verification.near_ties import WatchingBackend
 from masu.verification.noise import bits, noise
-from masu.verification.prints import TOLERANCE, distance, print_of
+from masu.verification.prints import TOLERANCE, distance, print_of, print_of_rows
 from masu.verification.staged import open_stages
 
 TOKENS = 32
@@ -47,7 +47,7 @@ IDS, STREAM = 31, 1000
 def fingerprints_of(package: Package) -> Fingerprints:
     """Reads every tensor twice, and runs each block once.
 
-    Memory: the largest block in float64.
+    Memory: the largest layer in float64, or a table as it is stored.
     """
     config = admit(package.config)
     tokens = _tokens(config)
@@ -126,15 +126,35 @@ def _tensor_prints(package: Package, names: tuple[str, ...]) -> Iterator[tuple[s
     entries = dict(package.config.tensors())
     for name in names:
         entry = entries[name]
-        values = decoded(package, name, entry.shape) if isinstance(entry, Matrix) else None
-        yield name, print_of(package.read(name) if values is None else values)
+        if isinstance(entry, Matrix):
+            yield name, _matrix_print(package, name, entry.shape)
+        else:
+            yield name, print_of(package.read(name))
 
 
-def decoded(package: Package, name: str, shape: tuple[int, ...]) -> np.ndarray:
+def _matrix_print(package: Package, name: str, shape: Shape) -> Print:
+    """Of what it decodes to; where its rows are apart, a few of them at a time."""
+    weight_format, planes = package.formats[name], package.planes
+    is_plain = weight_format.type == "FullPrecisionSpec"
+    if is_plain or len(shape) != 2 or weight_format.rows_apart is None:
+        return print_of(decoded(package, name, shape))
+    arrays = _stored(package, name, shape)
+
+    def rows(start: int, stop: int) -> np.ndarray:
+        return weight_format.decode_rows(arrays, shape, start, stop, planes, np.float64)
+
+    return print_of_rows(shape, rows)
+
+
+def _stored(package: Package, name: str, shape: Shape) -> dict[str, np.ndarray]:
+    suffixes = package.formats[name].arrays(shape, package.dtype, package.planes)
+    return {suffix: package.read(f"{name}.{suffix}") for suffix in suffixes}
+
+
+def decoded(package: Package, name: str, shape: Shape) -> np.ndarray:
     """What a matrix holds: as stored where it is stored plainly, otherwise decoded to float64."""
     weight_format = package.formats[name]
-    suffixes = weight_format.arrays(shape, package.dtype, package.planes)
-    arrays = {suffix: package.read(f"{name}.{suffix}") for suffix in suffixes}
+    arrays = _stored(package, name, shape)
     if weight_format.type == "FullPrecisionSpec":
         return arrays["weights"]
     return weight_format.decode(arrays, shape, package.planes, np.float64)

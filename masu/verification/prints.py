@@ -5,10 +5,12 @@ element `w` moves it by about `2 w`, where rounding moves it by 1e-15 of the siz
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from masu.specs.fingerprints import Number, Print
+from masu.specs.tensors import Shape
 from masu.verification.noise import noise
 
 TOLERANCE = 1e-10
@@ -28,11 +30,16 @@ ROWS, COLUMNS = (11, 12), (21, 22)
 def print_of(values: np.ndarray) -> Print:
     """Of an array of any shape, as a matrix of its last axis; a vector is one column."""
     matrix = values.reshape(-1, values.shape[-1] if values.ndim > 1 else 1)
-    rows, columns = matrix.shape
+    return print_of_rows(matrix.shape, lambda start, stop: matrix[start:stop])
+
+
+def print_of_rows(shape: Shape, read: Callable[[int, int], np.ndarray]) -> Print:
+    """Of a matrix `[rows, columns]` that is read a few rows at a time: the print of the whole."""
+    rows, columns = shape
     right = np.stack([noise(0, columns, seed) for seed in COLUMNS], axis=1)
     step, found, squares = max(1, CHUNK // columns), np.zeros(2), 0.0
     for start in range(0, rows, step):
-        chunk = matrix[start : start + step].astype(np.float64)
+        chunk = read(start, min(start + step, rows)).astype(np.float64)
         left = np.stack([noise(start, start + len(chunk), seed) for seed in ROWS], axis=1)
         found += np.sum(left * (chunk @ right), axis=0)
         squares += float(np.sum(chunk * chunk))

@@ -85,9 +85,12 @@ def _undetermined(planned: Plan) -> frozenset[str]:
 
 def _by_fingerprints(package: Package, calibrated: int) -> Verdict:
     """Calibrated codes depend on texts that were read once: the source cannot say what they are."""
+    known = package.manifest and package.manifest.calibration
+    text = known.describe() if known else "a text that is not recorded"
     said = (
         f"{calibrated} matrices have calibrated codes, which the source alone does not determine: "
-        "these were compared with the fingerprints, all others with the source"
+        "these were compared with the fingerprints, all others with the source; they were "
+        f"calibrated on {text}"
     )
     if not (package.path / FINGERPRINTS).exists():
         raise RequestError(

@@ -7,7 +7,7 @@ that the order leaves no trace in what is stored.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from masu.specs.formats.base import Format, Planes
 from masu.specs.formats.grouped import GroupedFormat
 from masu.specs.formats.hadamard import hadamard
 from masu.specs.formats.hybrid import HybridSpec, under
-from masu.specs.formats.incoherence import signs
+from masu.specs.formats.incoherence import Side, signs
 
 DAMPING = 0.1
 """Added to the diagonal of the moments, as a part of its mean: few inputs do not span all.
@@ -29,6 +29,9 @@ SMALLEST_POWER = 1e-12
 
 BLOCK = 32
 """Columns that take the errors of all before them at once."""
+
+Sides: TypeAlias = tuple[np.ndarray, np.ndarray | None]
+"""Second moments of the inputs, and of the outputs' gradients."""
 
 SHRINKAGES = tuple(1 - step / 40 for step in range(13))
 """Fractions of a group's range that are tried, 1 to 0.7."""
@@ -49,32 +52,41 @@ class GPTQ(CalibratedMethod):
         moments: np.ndarray,
         dtype: str,
         planes: Planes,
+        outputs: np.ndarray | None = None,
     ) -> Mapping[str, np.ndarray]:
         if not isinstance(weight_format, HybridSpec):
-            return _encode(weight_format, values, moments, dtype, planes)
+            return self._encode(weight_format, values, (moments, outputs), dtype, planes)
         rotated = weight_format.rotated(values)
-        turned = _turned(weight_format, moments.astype(np.float64))
-        core = _encode(weight_format.quantization_spec, rotated, turned, dtype, planes)
+        turned = _turned(weight_format, moments, "input")
+        outputs = None if outputs is None else _turned(weight_format, outputs, "output")
+        spec = weight_format.quantization_spec
+        core = self._encode(spec, rotated, (turned, outputs), dtype, planes)
         return weight_format.completed(under("quantized", core), rotated, dtype, planes)
 
+    def _encode(
+        self, weight_format: Format, values: np.ndarray, sides: Sides, dtype: str, planes: Planes
+    ) -> dict[str, np.ndarray]:
+        assert isinstance(weight_format, GroupedFormat)  # `problem` has refused everything else
+        groups = weight_format.grouped(values)
+        parameters = _weighted_fit(weight_format, groups, np.diag(sides[0]), dtype, values)
+        codes = self.rounded(weight_format, values.astype(np.float32), parameters, sides)
+        shape = values.shape
+        return weight_format.store(codes.reshape(groups.shape), parameters, shape, dtype, planes)
 
-def _turned(weight_format: HybridSpec, moments: np.ndarray) -> np.ndarray:
-    """The moments of the inputs that the core of a rotated matrix sees."""
-    block = weight_format.block("input")
+    def rounded(
+        self, spec: GroupedFormat, values: np.ndarray, parameters: Any, sides: Sides
+    ) -> np.ndarray:
+        """uint8 codes `[out, in]` of a matrix, from the moments of its inputs and outputs."""
+        return _rounded(spec, values, parameters, sides[0])
+
+
+def _turned(weight_format: HybridSpec, moments: np.ndarray, side: Side) -> np.ndarray:
+    """The moments of one side as the core of a rotated matrix sees it."""
+    moments, block = moments.astype(np.float64), weight_format.block(side)
     if block is None:
         return moments
-    flips = signs("input", len(moments)).astype(moments.dtype)
+    flips = signs(side, len(moments)).astype(moments.dtype)
     return hadamard(hadamard(moments * flips * flips[:, None], block, -1), block, -2)
-
-
-def _encode(
-    weight_format: Format, values: np.ndarray, moments: np.ndarray, dtype: str, planes: Planes
-) -> dict[str, np.ndarray]:
-    assert isinstance(weight_format, GroupedFormat)  # `problem` has refused everything else
-    groups = weight_format.grouped(values)
-    parameters = _weighted_fit(weight_format, groups, np.diag(moments), dtype, values)
-    codes = _rounded(weight_format, values.astype(np.float32), parameters, moments)
-    return weight_format.store(codes.reshape(groups.shape), parameters, values.shape, dtype, planes)
 
 
 def _weighted_fit(
@@ -106,7 +118,7 @@ def _rounded(
     Columns are turned into rows, so that each is contiguous.
     """
     order = np.argsort(-np.diag(moments), kind="stable")
-    feedback = _feedback(moments[np.ix_(order, order)])
+    feedback = feedback_of(moments[np.ix_(order, order)])
     given, groups = np.ascontiguousarray(values.T[order]), _by_group(parameters)
     codes, errors = np.empty(given.shape, np.uint8), np.empty_like(given)
     for start, stop in _spans(len(order)):
@@ -134,7 +146,7 @@ def _by_group(parameters: Any) -> list[Any]:
     return [type(parameters)(*own) for own in zip(*turned, strict=True)]
 
 
-def _feedback(moments: np.ndarray) -> np.ndarray:
+def feedback_of(moments: np.ndarray) -> np.ndarray:
     """What each column takes of the errors of those before it, float32 `[in, in]`.
 
     The damped moments are `(U + I) D (U + I)^T` with U strictly upper triangular; column k is

@@ -78,7 +78,7 @@ def test_what_a_method_writes_decodes_close_to_the_matrix(method: str, name: str
     relative = np.linalg.norm(plain - values) / np.linalg.norm(values)
     # Rounding to nearest leaves 0.02 (8 bits), 0.1 (4 bits), 0.2 (3 bits); feedback twice that,
     # for it moves errors to where the inputs are small. A wrong order leaves 1.4.
-    assert relative < (0.5 if method == "gptq" else 0.25)
+    assert relative < (0.5 if method in ("gptq", "yaqa") else 0.25)
 
 
 def loss(spec: WeightFormat, arrays: dict[str, np.ndarray], values: np.ndarray) -> float:

@@ -11,7 +11,7 @@ from golden import GOLDEN
 import masu
 from masu.planning import plan
 from masu.quantisation import quantize
-from masu.quantizers.calibration_text import calibration_texts
+from masu.quantizers.calibration_text import read_calibration
 from masu.quantizers.plan import plan_quantisation
 from masu.quantizers.sensitivity import sensitivities
 from masu.quantizers.stream_source import StreamSource
@@ -139,11 +139,14 @@ def test_calibration_text_that_is_missing_or_short(tmp_path: Path) -> None:
     source = StreamSource.of(package.config, stream_of(package))  # pyright: ignore
     tokenizer = (TIED / "engine" / "tokenizer.json").read_bytes()
     with pytest.raises(RequestError, match=r"nowhere\.txt cannot be read"):
-        calibration_texts(source, tokenizer, tmp_path / "nowhere.txt")
+        read_calibration(source, tokenizer, tmp_path / "nowhere.txt")
     (tmp_path / "short.txt").write_text("a few words")
     with pytest.raises(RequestError, match="at least 32 tokens"):
-        calibration_texts(source, tokenizer, tmp_path / "short.txt")
-    assert all(len(ids) >= 32 for ids in calibration_texts(source, tokenizer))
+        read_calibration(source, tokenizer, tmp_path / "short.txt")
+    own = read_calibration(source, tokenizer)
+    assert all(len(ids) >= 32 for ids in own.sequences)
+    assert (own.record.kind, own.record.name, own.record.seed) == ("own", None, None)
+    assert own.record.tokens == sum(map(len, own.sequences))
 
 
 def test_a_calibration_text_that_nothing_reads_is_refused(tmp_path: Path) -> None:
