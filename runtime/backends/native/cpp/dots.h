@@ -191,24 +191,31 @@ static inline void unpack_pairs(const uint8_t* row, size_t row_bytes, int block,
 
 constexpr size_t kPairsAhead = 6144;  // bytes: what a processor reads while the memory answers
 
-// A row of codes times a row of numbers, decoded on the way.
-template <class F>
-static inline float single_pairs(const Matrix& m, const uint8_t* row, const float* scales, size_t step, const Levels& levels,
-                                 const uint16_t* x) {
+// Rows of codes times a row of numbers, decoded on the way; `kRows` share what is read of the numbers.
+template <class F, int kRows>
+static inline void single_pairs(const Matrix& m, const uint8_t* rows, const float* scales, size_t row_step, size_t step,
+                                const Levels& levels, const uint16_t* x, float* out) {
   int blocks = pair_blocks_of(m);
   size_t columns = block_columns(m);
-  V sums = set1(0.0f);
+  V sums[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; r++) sums[r] = set1(0.0f);
   for (int b = 0; b < blocks; b++) {
-    for (size_t line = 0; line < F::kBytes; line += 64)
-      __builtin_prefetch(row + static_cast<size_t>(b) * F::kBytes + line + kPairsAhead, 0, 1);
-    __m512i w[kVectors];
-    unpack_pairs<F>(row, m.row_bytes, b, levels, w);
-    V made = F::kCodes ? set1(0.0f) : sums;
-    for (int s = 0; s < kVectors; s++) made = dot(made, w[s], load_bits(x + (b * kVectors + s) * 32));
-    sums = F::kCodes ? fma(made, lane_scales<F::kGroups>(scales + static_cast<size_t>(b) * columns / m.group_size * step, step), sums)
-                     : made;
+    __m512i each[kVectors], w[kVectors];
+    for (int s = 0; s < kVectors; s++) each[s] = load_bits(x + (b * kVectors + s) * 32);
+    size_t at = F::kCodes ? static_cast<size_t>(b) * columns / m.group_size * step : 0;
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; r++) {
+      const uint8_t* row = rows + static_cast<size_t>(r) * m.row_bytes;
+      for (size_t line = 0; line < F::kBytes; line += 64)
+        __builtin_prefetch(row + static_cast<size_t>(b) * F::kBytes + line + kPairsAhead, 0, 2);
+      unpack_pairs<F>(row, m.row_bytes, b, levels, w);
+      V made = F::kCodes ? set1(0.0f) : sums[r];
+      for (int s = 0; s < kVectors; s++) made = dot(made, w[s], each[s]);
+      sums[r] = F::kCodes ? fma(made, lane_scales<F::kGroups>(scales + r * row_step + at, step), sums[r]) : made;
+    }
   }
-  return sum(sums);
+  for (int r = 0; r < kRows; r++) out[r] = sum(sums[r]);
 }
 
 // Two decoded rows times `kRows` rows; out[row * kTile + weight row].
@@ -282,9 +289,11 @@ static void pair_tile(const Matrix& m, uint32_t first, int count, const PairRows
   int blocks = pair_blocks_of(m);
   float* scales = room + group_room(m);
   auto* decoded = reinterpret_cast<uint16_t*>(scales + 2 * 16 * blocks);
-  for (int at = 0; at < count && rows.count == 1; at++)
-    sums[at] = single_pairs<F>(m, tile_row(m, first, at), groups.scales + static_cast<size_t>(at) * groups.row_step,
-                               groups.group_step, levels, rows.x);
+  for (int at = 0; at < count && rows.count == 1; at += 2) {
+    auto* body = at + 2 <= count ? single_pairs<F, 2> : single_pairs<F, 1>;
+    body(m, tile_row(m, first, at), groups.scales + static_cast<size_t>(at) * groups.row_step, groups.row_step,
+         groups.group_step, levels, rows.x, sums + at);
+  }
   for (int at = 0; at < count && rows.count > 1; at += 2) {
     decode_pairs<F>(m, groups, first, at, count, levels, decoded, scales);
     const uint16_t* x = rows.x;
