@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from masu.converter.config_dialects import normalise, respelled
 from masu.specs.errors import ConfigError
@@ -68,7 +69,10 @@ class HFConfig(BaseModel):
 
 
 Size = Annotated[int, Field(gt=0, lt=2**31)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Epsilon = Annotated[float, Field(gt=0, lt=1)]
+"""What a norm adds to a mean square: never none of it, nor as much as the square itself."""
+
 MOST_LAYERS = 1000
 
 
@@ -85,6 +89,17 @@ class StackConfig(HFConfig):
     tie_word_embeddings: bool = False
     rope_parameters: dict[str, Any] | None = None
 
+    @model_validator(mode="after")
+    def _heads_share_groups_evenly(self) -> Self:
+        if self.num_attention_heads % self.num_groups:
+            raise PydanticCustomError(
+                "head_groups",
+                "num_attention_heads: expected a multiple of num_key_value_heads "
+                "{groups}, found {heads}",
+                {"groups": self.num_groups, "heads": self.num_attention_heads},
+            )
+        return self
+
     @property
     def num_groups(self) -> int:
         return self.num_key_value_heads or self.num_attention_heads
@@ -98,7 +113,7 @@ class StackConfig(HFConfig):
 class DenseConfig(StackConfig):
     """A decoder with root-mean-square norms."""
 
-    rms_norm_eps: Positive
+    rms_norm_eps: Epsilon
 
 
 class SiluConfig(DenseConfig):
@@ -106,6 +121,12 @@ class SiluConfig(DenseConfig):
 
     hidden_act: Literal["silu"] = "silu"
 
+
+SENSELESS = (
+    "config.json is damaged or not that of this model: take it from the model's own repository"
+)
+NOT_EXPRESSED = ("literal_error", "value_error")
+"""Errors of values that transformers may know and the family does not."""
 
 ConfigT = TypeVar("ConfigT", bound=HFConfig)
 
@@ -137,9 +158,11 @@ def read_config(
     try:
         config = schema.model_validate(_tuples(wanted))
     except ValidationError as error:
-        raise _refused(where, problems + [_value_problem(e) for e in error.errors()]) from None
+        wrong = error.errors()
+        is_new = bool(problems) or any(e["type"] in NOT_EXPRESSED for e in wrong)
+        raise _refused(where, problems + [_value_problem(e) for e in wrong], is_new) from None
     if problems:
-        raise _refused(where, problems)
+        raise _refused(where, problems, is_new=True)
     found = {key: reason for key, reason in inert.items() if key in flat and key not in wanted}
     defaulted = {key: getattr(config, key) for key in schema.model_fields if key not in flat}
     own = wanted.keys() - {schema.RENAMED[key] for key in renamed} | wanted.keys() & raw.keys()
@@ -163,6 +186,8 @@ def _value_problem(error: Any) -> str:
     if error["type"] == "missing":
         return f"{path}: expected a value, found no such key"
     message = error["msg"].removeprefix("Value error, ")
+    if not path:  # of several keys together, which the message names
+        return message
     return f"{path}: {message[0].lower()}{message[1:]}, found {_short(error['input'])}"
 
 
@@ -171,12 +196,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _refused(where: str, problems: list[str]) -> ConfigError:
+def _refused(where: str, problems: list[str], is_new: bool) -> ConfigError:
+    """`is_new`: something may be right, but the family does not know it."""
+    unknown = (
+        "a key that changes the model's mathematics must be handled by the family's file "
+        "in converter/families, or named there as inert with a reason"
+    )
     return ConfigError(
         f"{where}: config.json has keys or values that this family cannot convert:",
         problems=problems,
-        hint="a key that changes the model's mathematics must be handled by the family's file "
-        "in converter/families, or named there as inert with a reason",
+        hint=unknown if is_new else SENSELESS,
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from masu.converter.assemble import retied
 from masu.converter.checkpoint import Checkpoint
-from masu.converter.config import CARRIED_ELSEWHERE, ConfigAccount, read_config
+from masu.converter.config import CARRIED_ELSEWHERE, SENSELESS, ConfigAccount, read_config
 from masu.converter.config_dialects import SETTLED_ROPE
 from masu.converter.families import load_family
 from masu.converter.family import Family
@@ -169,16 +169,29 @@ def _network(family: Family[Any], config: Any, where: str) -> NetworkConfig:
     """The engine model of a config; sizes that no model can have are a fault of the config."""
     try:
         return family.decoder(config)
+    except ConfigError as error:
+        if error.message.startswith(where):
+            raise
+        message = f"{where}: {error.message}"
+        raise ConfigError(message, problems=error.problems, hint=error.hint) from None
     except ValidationError as error:
-        problems = [
-            f"{'.'.join(map(str, e['loc'])) or e['type']}: {e['msg']}, found {e['input']!r:.80}"
-            for e in error.errors()
-        ]
+        problems = [_impossible(error.title, e) for e in error.errors()]
         raise ConfigError(
-            f"{where}: config.json describes no possible model:", problems=problems
+            f"{where}: config.json describes no possible model:", problems=problems, hint=SENSELESS
         ) from None
     except (ArithmeticError, TypeError, ValueError) as error:
-        raise ConfigError(f"{where}: config.json describes no possible model: {error}") from None
+        raise ConfigError(
+            f"{where}: config.json describes no possible model: {error}", hint=SENSELESS
+        ) from None
+
+
+def _impossible(block: str, error: Any) -> str:
+    """One fault of a block of the engine; one of the whole block says itself what was found."""
+    message = error["msg"].removeprefix("Value error, ")
+    if not error["loc"]:
+        return f"{block}: {message}"
+    place = ".".join(map(str, error["loc"]))
+    return f"{block}.{place}: {message}, found {error['input']!r:.80}"
 
 
 def _settle(flag: bool, table: Any, checkpoint: Checkpoint) -> Tie:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, TypeAdapter, ValidationError
 
+from masu.converter.config import Positive
 from masu.specs.blocks.rope import (
     LinearScalingRoPEConfig,
     LlamaRoPEConfig,
@@ -20,7 +21,7 @@ from masu.specs.errors import ConfigError
 class _Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    rope_theta: float
+    rope_theta: Positive
     partial_rotary_factor: float = 1.0
 
 
@@ -30,12 +31,12 @@ class Default(_Parameters):
 
 class Linear(_Parameters):
     rope_type: Literal["linear"]
-    factor: float
+    factor: Positive
 
 
 class Llama3(_Parameters):
     rope_type: Literal["llama3"]
-    factor: float
+    factor: Positive
     low_freq_factor: float
     high_freq_factor: float
     original_max_position_embeddings: int
@@ -43,7 +44,7 @@ class Llama3(_Parameters):
 
 class Yarn(_Parameters):
     rope_type: Literal["yarn"]
-    factor: float
+    factor: Positive
     original_max_position_embeddings: int | None = None
     beta_fast: float = 32.0
     beta_slow: float = 1.0
@@ -77,7 +78,7 @@ class Proportional(_Parameters):
     """
 
     rope_type: Literal["proportional"]
-    factor: float = 1.0
+    factor: Positive = 1.0
 
 
 class LongRope(_Parameters):
@@ -85,7 +86,7 @@ class LongRope(_Parameters):
     short_factor: tuple[float, ...]
     long_factor: tuple[float, ...]
     original_max_position_embeddings: int | None = None
-    factor: float | None = None
+    factor: Positive | None = None
     attention_factor: float | None = None
 
 
@@ -289,7 +290,7 @@ def _problem(error: Any) -> str:
         return f"{name}: expected one of {', '.join(ROPE_TYPES)}, found {found!r}"
     if error["type"] == "extra_forbidden":
         return f"{name}: expected no such key, found {error['input']!r}"
-    return f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}"
+    return f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}, found {error['input']!r}"
 
 
 ROPE_TYPES = ("default", "linear", "llama3", "yarn", "longrope", "proportional")

@@ -146,8 +146,17 @@ def _missing(
 
 
 def _mismatch(checkpoint: Checkpoint, problems: list[str]) -> TensorMismatch:
+    kinds = {problem.split(maxsplit=1)[0] for problem in problems}
+    surplus = (
+        "config.json is that of a smaller model; or else a tensor that the model does not need "
+        "must be named as unused by the family's table"
+    )
+    wrong = (
+        "the weights are not whole, or config.json is that of another model: download both again, "
+        "of one revision"
+    )
     return TensorMismatch(
         f"{checkpoint.name}: the checkpoint's tensors are not those of its config:",
         problems=sorted(problems),
-        hint="a tensor that the model does not need must be named as unused by the family's table",
+        hint=wrong if kinds <= {"missing", "shape"} else surplus,
     )

@@ -98,7 +98,11 @@ def import_text(
         template=template.original,
         files={**_used_files(checkpoint, classifies), **template.files, **ledger},
         stop_origins={} if classifies else stops.origins,
-        notes=(*template.notes, *_vocabulary_notes(tokenizer, vocab_size)),
+        notes=(
+            *template.notes,
+            *_vocabulary_notes(tokenizer, vocab_size),
+            *(() if classifies else _stop_notes(stops, vocab_size)),
+        ),
     )
 
 
@@ -114,7 +118,11 @@ def _codec(
     try:
         rendered.render(probe)
     except MasuError as error:
-        raise TextError(f"{checkpoint.name}: the chat template fails: {error}") from None
+        raise TextError(
+            f"{checkpoint.name}: the chat template fails: {error.message}",
+            problems=error.problems,
+            hint=error.hint,
+        ) from None
     return ChatCodecConfig(
         type="ChatCodecConfig",
         prompt_template=template,
@@ -213,6 +221,19 @@ def _generation(
         problems = [f"{e['loc'][0]}: {e['msg']}, found {e['input']!r}" for e in error.errors()]
         raise TextError("generation_config.json:", problems=problems) from None
     return spec.generation.apply(read), ledger
+
+
+def _stop_notes(stops: StopSet, vocab_size: int) -> tuple[str, ...]:
+    """Ids that no row stands for: no fault, since they never come, but hardly what was meant.
+
+    transformers' defaults are such ids in every model with a small vocabulary.
+    """
+    return tuple(
+        f"stop token {token} of {' and '.join(origins)} never comes: the model has {vocab_size} "
+        "rows"
+        for token, origins in stops.origins.items()
+        if token >= vocab_size
+    )
 
 
 def _generation_entry(key: str, value: Any) -> LedgerEntry:

@@ -50,6 +50,7 @@ class Migration:
         carried: places that only the manifest has now; a migration back restores them.
         restored: places that came back from the manifest.
         refusals: why the release will not load the package all the same.
+        left_out: files that are of the old package only: its signature.
     """
 
     path: Path
@@ -59,6 +60,7 @@ class Migration:
     carried: tuple[str, ...]
     restored: tuple[str, ...]
     refusals: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def migrate(
@@ -92,6 +94,7 @@ def migrate(
         carried=tuple(work.carried or ()),
         restored=work.restored,
         refusals=_refusals(work),
+        left_out=(SIGNATURE,) if (source / SIGNATURE).exists() else (),
     )
 
 

@@ -5,8 +5,10 @@ on with: huggingface_hub fetches several at a time, and resumes them.
 """
 
 import os
+import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +20,7 @@ from masu.events import Event, OnEvent
 from masu.planning import MODELS
 from masu.signing import signature_findings
 from masu.specs.check import check_package, damage
-from masu.specs.errors import IntegrityError, NotAPackage, SourceNotFound
+from masu.specs.errors import IntegrityError, MasuError, NotAPackage, SourceNotFound
 from masu.specs.jsonfile import read_json_file
 from masu.specs.output import (
     MODEL_TYPES,
@@ -83,11 +85,11 @@ def pull(
     waiting = target.absolute().with_name(f".{target.name}.masu-pull")
     with whole_folder(target, overwrite=overwrite) as folder:
         snapshot = _pinned(name, revision, waiting, endpoint)
-        wanted, left_out = _split(snapshot.tree())
+        wanted, left_out = _split(snapshot.tree(), f"{name}@{snapshot.commit}")
         _fetch(snapshot, wanted, target, on_event)
         for file in wanted:
             _link(waiting / file.path, folder / file.path)
-        _refuse_damaged(snapshot, folder, key)
+        _refuse_damaged(folder, f"{name}@{snapshot.commit}", key)
     shutil.rmtree(waiting, ignore_errors=True)
     names, size = tuple(file.path for file in wanted), sum(file.size for file in wanted)
     return Pulled(target, name, snapshot.commit, names, size, left_out)
@@ -99,9 +101,16 @@ def _pinned(repo: str, revision: str | None, folder: Path, endpoint: str | None)
     return replace(snapshot, local_dir=folder)
 
 
-def _split(tree: "list[RepoFile]") -> "tuple[list[RepoFile], tuple[str, ...]]":
+def _split(tree: "list[RepoFile]", where: str) -> "tuple[list[RepoFile], tuple[str, ...]]":
     """Files of a package, and all others."""
     ours = [file for file in tree if file.path.partition("/")[0] in PACKAGE_FILES]
+    astray = [file.path for file in ours if {"", ".", ".."} & {*re.split(r"[/\\]", file.path)}]
+    if astray:
+        raise NotAPackage(
+            f"{where} has files whose names lead out of their folder",
+            problems=[f"{path!r}: expected a plain path" for path in astray],
+            hint="nothing was fetched; no package has such files, so do not trust the repository",
+        )
     paths = {file.path for file in ours}
     return ours, tuple(sorted(file.path for file in tree if file.path not in paths))
 
@@ -132,7 +141,9 @@ def _require_package(snapshot: HubSnapshot, names: Collection[str], where: str) 
     missing = [name for name in (CONFIG, WEIGHTS) if name not in names]
     if missing:
         raise NotAPackage(f"{where} is not a package: it has no {' and no '.join(missing)}")
-    config = read_json_file(snapshot.fetch([CONFIG]) / CONFIG)
+    folder = snapshot.fetch([CONFIG])
+    with _named(folder, where):
+        config = read_json_file(folder / CONFIG)
     if not isinstance(config, dict) or config.get("type") not in MODEL_TYPES:
         raise NotAPackage(
             f"{where} is not a package: its {CONFIG} is not that of one",
@@ -149,15 +160,37 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _refuse_damaged(snapshot: HubSnapshot, folder: Path, key: str | Path | None) -> None:
-    """What arrived is what the Hub has; is it also what masu wrote?"""
-    findings = check_package(folder)
-    if key is not None:
-        findings += signature_findings(folder, key)
-    problems = damage(findings)
+@contextmanager
+def _named(folder: Path, where: str) -> Iterator[None]:
+    """Errors about files of a folder that nobody chose: they name the repository instead."""
+
+    def told(text: str) -> str:
+        return text.replace(f"{folder}/", f"{where}: ").replace(str(folder), where)
+
+    try:
+        yield
+    except MasuError as error:
+        problems = map(told, error.problems)
+        hint = error.hint and told(error.hint)
+        raise type(error)(told(error.message), problems=problems, hint=hint) from error
+
+
+def _refuse_damaged(folder: Path, where: str, key: str | Path | None) -> None:
+    """What arrived is what the Hub has; is it also what masu wrote, and what was signed?"""
+    with _named(folder, where):
+        problems = damage(check_package(folder))
+    problems = [problem.replace(f"{folder}/", "") for problem in problems]
     if problems:
         raise IntegrityError(
-            f"{snapshot.repo}@{snapshot.commit}: the package is damaged on the Hub itself",
+            f"{where}: the package is damaged on the Hub itself",
             problems=problems,
             hint="fetching it again will not mend it; tell its owner",
+        )
+    unsigned = [] if key is None else damage(signature_findings(folder, key))
+    if unsigned:
+        raise IntegrityError(
+            f"{where}: the package is not what the owner of {key} signed",
+            problems=unsigned,
+            hint="ask its owner for a signature or for the right public key; without --key no"
+            " signature is asked for",
         )

@@ -1,5 +1,6 @@
 """Publishes a package on the Hub, if it is proven to be what its manifest and its report say."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 CARD = "README.md"
 CONTEXT = 4096
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")
 _PROVE = "masu convert without --no-verify proves a package, and records it in report.json"
 
 
@@ -76,6 +78,11 @@ def prepare(
     folder = Path(package)
     if split_hub_name(repo) != (repo, None):
         raise RequestError(f"{repo!r} is no name of a repository", hint="expected org/name")
+    if licence is not None and _LICENCE.fullmatch(licence) is None:
+        raise RequestError(
+            f"licence: expected an identifier, found {licence!r}",
+            hint="one word in small letters, as the Hub lists them: apache-2.0, llama3.1, other",
+        )
     problems = damage(check_package(folder))
     if problems:
         raise IntegrityError(f"{folder} is damaged, so it is not published", problems=problems)

@@ -59,6 +59,7 @@ class Verdict:
     diverging: the first block that is not what it should be.
     reason: why it is not `verified`.
     remarks: what was not reached, or left out.
+    differing: places of config.json and tokenizer.json that are not as the source has them.
     """
 
     level: str
@@ -70,12 +71,17 @@ class Verdict:
     diverging: Divergence | None = None
     reason: str | None = None
     remarks: tuple[str, ...] = ()
+    differing: tuple[str, ...] = ()
 
     def describe(self) -> str:
         who = "it did at its conversion" if self.level == "unchanged" else "the source says"
         does = "computes" if self.passed else "does not compute"
         if self.diverging is not None:
             return f"the package {does} what {who}: {self.diverging.describe()}"
+        if self.differing:
+            more = len(self.differing) - 1
+            others = f", and {more} more" if more else ""
+            return f"the package is not what {who}: {self.differing[0]}{others}"
         return (
             f"the package {does} what {who}: largest difference {self.error:.1e}, "
             f"bound {self.bound:.0e}, over {self.tokens} tokens"
@@ -85,7 +91,7 @@ class Verdict:
     def told(self) -> tuple[str, ...]:
         """What people want to know beside the outcome."""
         reason = () if self.reason is None else (f"not verified: {self.reason}",)
-        return (*reason, *self.remarks)
+        return (*reason, *self.differing, *self.remarks)
 
     def to_json(self) -> dict[str, Any]:
         """As `masu verify --json` prints it."""

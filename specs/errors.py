@@ -22,9 +22,13 @@ MasuError
 
 from collections.abc import Iterable
 
+from masu.specs.printable import capped, printable, printable_lines
+
 
 class MasuError(Exception):
     """Base class: a message, the problems found (all of one kind), and what to do about them.
+
+    As text it can be printed wherever its names come from; the attributes have them as they are.
 
     Attributes:
         message: one sentence that names the file, tensor or key.
@@ -41,9 +45,9 @@ class MasuError(Exception):
         super().__init__(message)
 
     def __str__(self) -> str:
-        listing = "".join(f"\n  {problem}" for problem in self.problems)
-        advice = "" if self.hint is None else f"\n\nhint: {self.hint}"
-        return f"{self.message}{listing}{advice}"
+        listing = "".join(f"\n  {printable(problem)}" for problem in capped(self.problems))
+        advice = "" if self.hint is None else f"\n\nhint: {printable_lines(self.hint)}"
+        return f"{printable(self.message)}{listing}{advice}"
 
 
 class SourceError(MasuError): ...

@@ -61,6 +61,27 @@ def test_sign_wants_a_package_and_a_key_or_a_new_key(arguments: list[str]) -> No
     assert (done.exit_code, done.stdout) == (2, "")
 
 
+def test_migrate_tells_of_a_signature(package: Path, tmp_path: Path) -> None:
+    """It is of the old files."""
+    masu("sign", "--new-key", tmp_path / "k.pem")
+    masu("sign", package, "--key", tmp_path / "k.pem")
+    done = masu("migrate", package, "-o", tmp_path / "old", "--engine", "uzu-0.5")
+    assert done.exit_code == 0
+    assert "not carried over: signature.json" in done.stderr
+    assert not (tmp_path / "old/signature.json").exists()
+    masu("migrate", tmp_path / "old", "-o", tmp_path / "new")
+    again = masu("migrate", tmp_path / "new", "-o", tmp_path / "x", "--engine", "uzu-0.5", "--json")
+    assert json.loads(again.stdout)["left_out"] == []
+
+
+@pytest.mark.parametrize("command", [["pull", REPO], ["convert", "x"], ["migrate", "x"]])
+def test_no_folder_is_no_name_of_one(command: list[str]) -> None:
+    """`-o ''`, as an unset variable of a shell gives it, is not the folder one is in."""
+    refused = masu(*command, "-o", "")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "expected the name of a folder" in refused.stderr
+
+
 def test_push_and_pull(logged_in: HubServer, package: Path, tmp_path: Path) -> None:
     shown = masu("push", package, REPO, "--license", "mit", "--dry-run")
     assert (shown.exit_code, REPO in logged_in.repositories) == (0, False)

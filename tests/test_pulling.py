@@ -15,7 +15,14 @@ from package_copies import add_manifest, copy_package
 
 from masu.pulling import Pulled, pull
 from masu.signing import new_key, sign
-from masu.specs.errors import IntegrityError, NotAPackage, OutputError, SourceError, SourceNotFound
+from masu.specs.errors import (
+    IntegrityError,
+    NotAPackage,
+    OutputError,
+    PackageError,
+    SourceError,
+    SourceNotFound,
+)
 
 REPO = "org/model"
 Pull = Callable[..., Pulled]
@@ -148,6 +155,8 @@ def test_a_signature_can_be_demanded(
     with pytest.raises(IntegrityError) as caught:
         pull_(key=public)
     assert caught.value.problems == ("signature.json: there is none: the package is not signed",)
+    assert f"not what the owner of {public} signed" in caught.value.message
+    assert "damage" not in str(caught.value)
     sign(folder, tmp_path / "k.pem")
     hub.repositories[REPO].commit(contents(folder))
     assert "signature.json" in pull_(key=public).files
@@ -162,6 +171,37 @@ def test_what_is_no_package_is_refused_before_its_weights(hub: HubServer, pull_:
     hub.repositories[REPO].commit({"README.md": b""})
     with pytest.raises(NotAPackage, match=re.escape("no config.json and no model.safetensors")):
         pull_()
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "manifest.json"])
+def test_messages_name_the_repository(
+    hub: HubServer, pull_: Pull, package: Path, tmp_path: Path, name: str
+) -> None:
+    """Not the folder that is gone by then."""
+    commit = hub.add(REPO, {**contents(package), name: b"{"})
+    with pytest.raises(PackageError) as caught:
+        pull_()
+    assert f"{REPO}@{commit}" in str(caught.value)
+    assert name in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_package_without_a_tokenizer(hub: HubServer, pull_: Pull, package: Path) -> None:
+    files = contents(package)
+    del files["tokenizer.json"]
+    commit = hub.add(REPO, files)
+    with pytest.raises(NotAPackage) as caught:
+        pull_()
+    assert str(caught.value) == f"{REPO}@{commit} is not a package: it has no tokenizer.json"
+
+
+def test_names_that_lead_out_are_refused(hub: HubServer, pull_: Pull, package: Path) -> None:
+    hub.add(REPO, {**contents(package), "speculator/../../x": b""})
+    with pytest.raises(NotAPackage, match="lead out of their folder") as caught:
+        pull_()
+    assert caught.value.problems == ("'speculator/../../x': expected a plain path",)
+    assert "do not trust" in str(caught.value.hint)
+    assert hub.fetched() == []
 
 
 def test_only_a_package_is_ever_replaced(

@@ -180,6 +180,12 @@ def test_the_report_of_another_manifest_proves_nothing(
     assert push_(licence="mit").repo == REPO
 
 
+@pytest.mark.parametrize("licence", ["", "my own words", "mit\nbase_model: x", "Apache 2.0"])
+def test_a_licence_is_an_identifier(push_: Push, licence: str) -> None:
+    with pytest.raises(RequestError, match="expected an identifier"):
+        push_(licence=licence)
+
+
 def test_a_licence_that_nobody_names(hub: HubServer, push_: Push, package: Path) -> None:
     hub.repositories[BASE].commit({"README.md": b"# no metadata"})
     with pytest.raises(RequestError, match=f"the card of {BASE} names none"):

@@ -7,7 +7,7 @@ the engine's order (`converter/rotary_rows.py`).
 from typing import ClassVar, Literal
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer_norm, parallel_layer
-from masu.converter.config import StackConfig
+from masu.converter.config import Epsilon, StackConfig
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -26,7 +26,7 @@ class Config(StackConfig):
     }
 
     hidden_act: Literal["silu"] = "silu"
-    layer_norm_eps: float = 1e-5
+    layer_norm_eps: Epsilon = 1e-5
     logit_scale: float = 0.0625
     tie_word_embeddings: bool = True
     attention_bias: bool = False

@@ -5,7 +5,7 @@ windows all layers do.
 """
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, post_norm_layer, rms_norm
-from masu.converter.config import SiluConfig, Size
+from masu.converter.config import Epsilon, SiluConfig, Size
 from masu.converter.families import olmo2
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -17,7 +17,7 @@ from masu.specs.errors import ConfigError
 class Config(SiluConfig):
     num_key_value_heads: int | None = 32
     head_dim: Size | None = None
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     sliding_window: int | None = 4096
     sliding_window_pattern: str | int | None = 4
     layer_types: tuple[str, ...] | None = None

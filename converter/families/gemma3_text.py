@@ -4,7 +4,7 @@ import math
 from typing import Any, ClassVar, Literal
 
 from masu.converter.assemble import GELU_TANH, attention, dense_decoder, dense_mlp, layer
-from masu.converter.config import DenseConfig, Size
+from masu.converter.config import DenseConfig, Epsilon, Size
 from masu.converter.families import gemma2, qwen3
 from masu.converter.families.gemma import GeluTanh, gemma_norm
 from masu.converter.family import Family
@@ -35,7 +35,7 @@ class Config(DenseConfig):
     hidden_act: GeluTanh = "gelu_pytorch_tanh"
     hidden_activation: GeluTanh = "gelu_pytorch_tanh"
     max_position_embeddings: int = 131072
-    rms_norm_eps: float = 1e-6
+    rms_norm_eps: Epsilon = 1e-6
     tie_word_embeddings: bool = True
     attention_bias: bool = False
     query_pre_attn_scalar: float = 256

@@ -17,7 +17,7 @@ from masu.converter.assemble import (
     layer,
     rms_norm,
 )
-from masu.converter.config import DenseConfig, Size
+from masu.converter.config import DenseConfig, Epsilon, Size
 from masu.converter.families import llama
 from masu.converter.families.gemma import GeluTanh
 from masu.converter.family import Family
@@ -77,7 +77,7 @@ class Config(DenseConfig):
     per_layer_config: dict[str, Sizes] | None = None
     hidden_activation: GeluTanh = "gelu_pytorch_tanh"
     max_position_embeddings: int = 131072
-    rms_norm_eps: float = VALUE_EPSILON
+    rms_norm_eps: Epsilon = VALUE_EPSILON
     tie_word_embeddings: bool = True
     attention_bias: bool = False
     attention_k_eq_v: bool = False

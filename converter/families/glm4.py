@@ -5,7 +5,7 @@ the engine's order, which changes no score, so that the package holds plain cons
 """
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import SiluConfig, Size
+from masu.converter.config import Epsilon, SiluConfig, Size
 from masu.converter.families import llama, phi3
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -18,7 +18,7 @@ from masu.specs.blocks.rope import RoPEConfig
 class Config(SiluConfig):
     head_dim: Size = 128
     attention_bias: bool = True
-    rms_norm_eps: float = 0.00000015625
+    rms_norm_eps: Epsilon = 0.00000015625
 
 
 def rope(config: Config) -> RoPEConfig:

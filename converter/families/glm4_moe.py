@@ -6,7 +6,7 @@ The checkpoint has one more layer, which predicts the token after the next.
 from typing import ClassVar
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import SiluConfig, Size
+from masu.converter.config import Epsilon, SiluConfig, Size
 from masu.converter.families import llama, qwen3
 from masu.converter.families.qwen2_moe import routed_weights
 from masu.converter.family import Family
@@ -23,7 +23,7 @@ class Config(SiluConfig):
         "num_mtp_layers": "num_nextn_predict_layers",
     }
 
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     head_dim: Size | None = None
     attention_bias: bool = False
     use_qk_norm: bool = False

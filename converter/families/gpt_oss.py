@@ -12,7 +12,7 @@ import numpy as np
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
 from masu.converter.checkpoint import SourceTensor
-from masu.converter.config import SiluConfig, Size
+from masu.converter.config import Epsilon, SiluConfig, Size
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.mixture import mixture
@@ -43,7 +43,7 @@ class Config(SiluConfig):
     }
     INERT: ClassVar = {"initial_context_length": "the rotary embedding has its own"}
 
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     head_dim: Size = 64
     attention_bias: bool = True
     sliding_window: int | None = 128

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import NOT_INFERENCE, DenseConfig
+from masu.converter.config import NOT_INFERENCE, DenseConfig, Epsilon
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.layer_kinds import layer_kinds
@@ -41,7 +41,7 @@ class Config(DenseConfig):
         "theta": "transformers reads the base of the rotation elsewhere",
     }
 
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     tie_word_embeddings: bool = True
     block_auto_adjust_ff_dim: bool = True
     block_ffn_dim_multiplier: float | None = 1.0

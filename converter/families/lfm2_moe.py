@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import DenseConfig
+from masu.converter.config import DenseConfig, Epsilon
 from masu.converter.families import lfm2, llama
 from masu.converter.family import Family
 from masu.converter.layer_kinds import layer_kinds
@@ -21,7 +21,7 @@ class Config(DenseConfig):
         "tie_embedding": "tie_word_embeddings",
     }
 
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     tie_word_embeddings: bool = True
     conv_bias: bool = False
     conv_L_cache: int = 3  # noqa: N815 - the checkpoint's spelling

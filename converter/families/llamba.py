@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from masu.converter.assemble import dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import NOT_INFERENCE, HFConfig
+from masu.converter.config import NOT_INFERENCE, Epsilon, HFConfig
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.table import READOUT, TOKEN_TABLE, Table, Target
@@ -51,7 +51,7 @@ class Config(HFConfig):
     pad_vocab_size_multiple: int
     hidden_size: int
     num_hidden_layers: int
-    rms_norm_eps: float
+    rms_norm_eps: Epsilon
     tie_word_embeddings: bool
     lm_head_bias: Literal[False]
     mlp_cfg: MLPKeys

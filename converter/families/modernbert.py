@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from masu.converter.assemble import attention, dense_mlp, embedding, layer, rms_norm
-from masu.converter.config import NOT_INFERENCE, HFConfig
+from masu.converter.config import NOT_INFERENCE, Epsilon, HFConfig
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -53,7 +53,7 @@ class Config(HFConfig):
     num_attention_heads: int = 12
     hidden_activation: Literal["gelu"] = "gelu"
     max_position_embeddings: int = 8192
-    norm_eps: float = 1e-5
+    norm_eps: Epsilon = 1e-5
     norm_bias: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False

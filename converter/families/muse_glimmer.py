@@ -7,7 +7,7 @@ rotation, layers that see a window rotate.
 from typing import Literal
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import DenseConfig, Size
+from masu.converter.config import DenseConfig, Epsilon, Size
 from masu.converter.families import gemma2, llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -29,8 +29,8 @@ class Config(DenseConfig):
     head_dim: Size = 128
     hidden_activation: Literal["silu"] = "silu"
     max_position_embeddings: int = 131072
-    rms_norm_eps: float = 1e-5
-    post_norm_eps: float = 1e-8
+    rms_norm_eps: Epsilon = 1e-5
+    post_norm_eps: Epsilon = 1e-8
     attention_bias: bool = False
     sliding_window: int | None = 2048
     layer_types: tuple[str, ...] | None = None

@@ -8,7 +8,7 @@ without scales gives the same before, where the engine has it.
 from typing import Literal
 
 from masu.converter.assemble import attention, dense_decoder, layer, rms_norm, ungated_mlp
-from masu.converter.config import DenseConfig
+from masu.converter.config import DenseConfig, Epsilon
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -22,7 +22,7 @@ from masu.specs.errors import ConfigError
 
 class Config(DenseConfig):
     hidden_act: Literal["relu2"] = "relu2"
-    rms_norm_eps: float = 1e-6
+    rms_norm_eps: Epsilon = 1e-6
     attention_bias: bool = False
     final_logit_softcapping: float | None = 15.0
 

@@ -13,7 +13,7 @@ from masu.converter.assemble import (
     single_mixer_layer,
     ungated_mlp,
 )
-from masu.converter.config import NOT_INFERENCE, HFConfig, Size
+from masu.converter.config import NOT_INFERENCE, Epsilon, HFConfig, Size
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.layer_kinds import LINEAR, hybrid_kinds
@@ -77,7 +77,7 @@ class Config(HFConfig):
     layers_block_type: tuple[str, ...] | None = None
     hybrid_override_pattern: str | None = None
     tie_word_embeddings: bool = False
-    layer_norm_epsilon: float = 1e-5
+    layer_norm_epsilon: Epsilon = 1e-5
     num_attention_heads: int
     num_key_value_heads: int
     head_dim: Size = 128

@@ -1,7 +1,7 @@
 """OLMo 2: norms after each sub-layer and none before, query and key norms over all heads."""
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, post_norm_layer, rms_norm
-from masu.converter.config import SiluConfig
+from masu.converter.config import Epsilon, SiluConfig
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -14,7 +14,7 @@ from masu.specs.blocks.norm import NormalizationConfig
 
 class Config(SiluConfig):
     attention_bias: bool = False
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
 
 
 def olmo_norm(epsilon: float) -> NormalizationConfig:

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from masu.converter.assemble import attention, dense_decoder, layer, rms_norm
-from masu.converter.config import SiluConfig
+from masu.converter.config import Epsilon, SiluConfig
 from masu.converter.families import qwen3
 from masu.converter.families.olmo2 import full_width_norms
 from masu.converter.families.qwen2_moe import MLP, routed_weights
@@ -17,7 +17,7 @@ from masu.specs.blocks.decoder import DecoderConfig
 class Config(SiluConfig):
     RENAMED: ClassVar = {"num_local_experts": "num_experts"}
 
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     attention_bias: bool = False
     clip_qkv: None = None
     """No release clips its queries, keys and values, and no block here does."""

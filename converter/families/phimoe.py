@@ -16,7 +16,7 @@ from masu.converter.assemble import (
     layer,
     layer_norm,
 )
-from masu.converter.config import NOT_INFERENCE, SiluConfig
+from masu.converter.config import NOT_INFERENCE, Epsilon, SiluConfig
 from masu.converter.families import llama, mixtral
 from masu.converter.family import Family
 from masu.converter.mixture import mixture
@@ -37,7 +37,7 @@ class Config(SiluConfig):
         "input_jitter_noise": NOT_INFERENCE,
     }
 
-    rms_norm_eps: float = 1e-5
+    rms_norm_eps: Epsilon = 1e-5
     attention_bias: bool = False
     lm_head_bias: bool = False
     sliding_window: int | None = None

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from masu.converter.assemble import attention, dense_decoder, dense_mlp, layer, rms_norm
-from masu.converter.config import NOT_INFERENCE, SiluConfig, Size
+from masu.converter.config import NOT_INFERENCE, Epsilon, SiluConfig, Size
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -15,7 +15,7 @@ class Config(SiluConfig):
 
     num_key_value_heads: int | None = 8
     head_dim: Size | None = 128
-    rms_norm_eps: float = 1e-6
+    rms_norm_eps: Epsilon = 1e-6
     attention_bias: bool = True
     attention_out_bias: bool = False
     mlp_bias: bool = False

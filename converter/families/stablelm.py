@@ -14,7 +14,7 @@ from masu.converter.assemble import (
     layer_norm,
     parallel_layer,
 )
-from masu.converter.config import NOT_INFERENCE, StackConfig
+from masu.converter.config import NOT_INFERENCE, Epsilon, StackConfig
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -30,7 +30,7 @@ class Config(StackConfig):
 
     num_key_value_heads: int | None = 32
     hidden_act: Literal["silu"] = "silu"
-    layer_norm_eps: float = 1e-5
+    layer_norm_eps: Epsilon = 1e-5
     use_qkv_bias: bool = False
     qk_layernorm: bool = False
     use_parallel_residual: bool = False

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from masu.converter.assemble import attention, dense_decoder, layer, layer_norm, ungated_mlp
-from masu.converter.config import NOT_INFERENCE, StackConfig
+from masu.converter.config import NOT_INFERENCE, Epsilon, StackConfig
 from masu.converter.families import llama
 from masu.converter.family import Family
 from masu.converter.rope import read_rope
@@ -19,7 +19,7 @@ class Config(StackConfig):
 
     num_key_value_heads: int | None = 2
     hidden_act: Literal["gelu_pytorch_tanh", "gelu"] = "gelu_pytorch_tanh"
-    norm_epsilon: float = 1e-5
+    norm_epsilon: Epsilon = 1e-5
     use_bias: bool = True
     sliding_window: int | None = None
     tie_word_embeddings: bool = True

@@ -59,7 +59,7 @@ class ArchitectureKeys(SectionKeys):
     head_count_kv: PerLayer | None = Field(None, alias="attention.head_count_kv")
     key_length: Count | None = Field(None, alias="attention.key_length")
     value_length: Count | None = Field(None, alias="attention.value_length")
-    rms_epsilon: float = Field(alias="attention.layer_norm_rms_epsilon", gt=0)
+    rms_epsilon: float = Field(alias="attention.layer_norm_rms_epsilon", gt=0, lt=1)
     vocab_size: Count | None = None
     rope_dimensions: Count | None = Field(None, alias="rope.dimension_count")
     rope_base: float = Field(10000.0, alias="rope.freq_base", gt=0)

@@ -4,6 +4,7 @@ Decided from names and the index alone, so that a repository is refused before i
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -101,10 +102,10 @@ def _is_shard_name(shard: Any) -> bool:
 def _missing(
     shards: Collection[str], names: Collection[str], placed: Mapping[str, str]
 ) -> Iterator[str]:
+    counts = Counter(placed.values())
     for shard in shards:
         if shard not in names:
-            count = sum(home == shard for home in placed.values())
-            yield f"{shard}: missing; the index places {count} tensors there"
+            yield f"{shard}: missing; the index places {counts[shard]} tensors there"
 
 
 def _strays(shards: Collection[str], names: Collection[str]) -> Iterator[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     "out",
-    type=click.Path(path_type=Path),
+    type=options.FOLDER,
     metavar="DIR",
     help="The package's folder; models/<name> if not given.",
 )
@@ -76,7 +76,8 @@ def command(
 
     Prints the folder of the package. Exit status 1 means that the package does not compute what
     the source says; then nothing is left behind. With --from-manifest, SOURCE is needed only if
-    the package was made from local files, and 1 also means that the packages differ.
+    the package was made from local files, and 1 also means that the new package, which is kept,
+    differs from what the manifest records; then what differs is listed.
     """
     running = {"overwrite": overwrite, "resume": resume, "verify": not no_verify}
     if manifest is not None:

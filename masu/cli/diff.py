@@ -7,6 +7,7 @@ import click
 from masu.cli import options
 from masu.cli.failure import NO, YES
 from masu.cli.output import print_json
+from masu.specs.printable import printable, printable_lines
 
 
 @click.command(short_help="Compare two packages.")
@@ -30,5 +31,6 @@ def command(ctx: click.Context, a: Path, b: Path, as_json: bool) -> None:
         print_json({"a": str(a), "b": str(b), "same": found.is_empty, "entries": entries})
     else:
         for entry in found.entries:
-            click.echo(f"{entry.section}  {entry.place}  {entry}".replace("\n", "\n    "))
+            said = f"{entry.section}  {printable(entry.place)}  {entry}"
+            click.echo(printable_lines(said).replace("\n", "\n    "))
     ctx.exit(YES if found.is_empty else NO)

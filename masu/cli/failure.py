@@ -7,6 +7,7 @@ import click
 
 from masu.cli.signals import Terminated
 from masu.specs.errors import MasuError, VerdictError
+from masu.specs.printable import printable
 
 YES, NO, CANNOT, INTERRUPTED = 0, 1, 2, 130
 PIPE_CLOSED = 141
@@ -37,7 +38,7 @@ def report(error: BaseException) -> None:
         case Terminated():
             _say("error", f"ended by {error.signal.name}")
         case OSError():
-            _say("error", _describe(error))
+            _say("error", printable(_describe(error)))
         case _:
             traceback.print_exception(error, file=sys.stderr)
             _say("error", DEFECT)

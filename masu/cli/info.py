@@ -8,6 +8,7 @@ import click
 from masu.cli import options
 from masu.cli.completion import complete_source
 from masu.cli.output import note, print_columns, print_json, size
+from masu.specs.printable import printable
 
 if TYPE_CHECKING:
     from masu.specs.manifest import Ledger
@@ -92,7 +93,7 @@ def _print_ledger(ledger: "Ledger | None") -> None:
             for name, entry in entries.items()
         )
     for remark in ledger.notes:
-        click.echo(f"note  {remark}")
+        click.echo(f"note  {printable(remark)}")
 
 
 def _figures_of(fidelity: "Fidelity") -> list[tuple[str, str]]:

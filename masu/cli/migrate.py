@@ -14,7 +14,7 @@ from masu.specs.engines import DEFAULT_ENGINE
 @click.command(short_help="Write a package for another engine release.")
 @options.package
 @click.option(
-    "-o", "--out", required=True, type=click.Path(path_type=Path), metavar="DIR",
+    "-o", "--out", required=True, type=options.FOLDER, metavar="DIR",
     help="Folder of the new package.",
 )  # fmt: skip
 @click.option(
@@ -31,7 +31,8 @@ def command(
 
     Names, keys and the order of group parameters follow the release, and a config.json from
     between two releases is repaired. What the release has no words for stays in manifest.json and
-    comes back on the way back, or the migration is refused.
+    comes back on the way back, or the migration is refused. A signature is of the old files, so it
+    is not carried over.
 
     Exit status: 0 written, 2 it cannot be.
     """
@@ -44,6 +45,8 @@ def command(
         note(f"kept in manifest.json only: {place}")
     for place in done.restored:
         note(f"restored from manifest.json: {place}")
+    for name in done.left_out:
+        note(f"not carried over: {name}, which is of the old files; masu sign signs the new ones")
     if done.refusals:
         note(f"warning: {engine} will not load this package")
         for refusal in done.refusals:

@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+import os
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -8,6 +9,21 @@ from typing import Any
 import click
 
 DTYPES = click.Choice(["float32", "float16", "bfloat16"])
+
+
+class _Folder(click.Path):
+    """Not an empty text, which a path would take for the folder that one is in."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # fmt: skip
+        if not os.fspath(value):
+            self.fail("expected the name of a folder, found an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FOLDER = _Folder(path_type=Path)
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from masu.specs.printable import printable, printable_lines
+
 
 def print_json(value: Any) -> None:
     """One JSON document, indented, ending in a newline."""
@@ -14,7 +16,7 @@ def print_json(value: Any) -> None:
 
 def print_columns(rows: Iterable[Sequence[str]]) -> None:
     """Rows of text, each column as wide as its widest cell."""
-    table = [tuple(row) for row in rows]
+    table = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -36,4 +38,4 @@ def durations(seconds: Mapping[str, float]) -> str:
 
 def note(text: str) -> None:
     """A line for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(printable_lines(text), err=True)

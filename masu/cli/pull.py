@@ -12,7 +12,7 @@ from masu.cli.progress import shown_progress
 @click.command(short_help="Fetch a package from the Hub, every byte checked.")
 @click.argument("repo")
 @click.option(
-    "-o", "--output", "out", type=click.Path(path_type=Path), metavar="DIR",
+    "-o", "--output", "out", type=options.FOLDER, metavar="DIR",
     help="The package's folder; models/<org>/<name> if not given.",
 )  # fmt: skip
 @click.option(
@@ -25,8 +25,9 @@ def command(repo: str, out: Path | None, key: Path | None, overwrite: bool, as_j
     """Fetch the package REPO (org/name, or org/name@revision) from the Hugging Face Hub.
 
     The revision is resolved to a commit once. Files come several at a time, and an interrupted run
-    is gone on with. Every byte is compared with the Hub's hashes and with manifest.json; the
-    folder appears only then. Files that arrived damaged are named, and fetched again by the next
+    is gone on with. Every byte is compared with the Hub's hashes and with manifest.json (of a
+    repository without one, as lalamo writes them, with the Hub's hashes only); the folder appears
+    only then. Files that arrived damaged are named, and fetched again by the next
     run.
 
     Prints the folder. Exit status: 0 fetched, 2 it cannot be.

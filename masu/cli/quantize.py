@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--output",
     "out",
     required=True,
-    type=click.Path(path_type=Path),
+    type=options.FOLDER,
     metavar="DIR",
     help="The new package's folder.",
 )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from masu.cli import options
 from masu.cli.convert import describe
 from masu.cli.output import durations, note
 from masu.cli.progress import shown_progress
@@ -21,7 +22,7 @@ from masu.cli.progress import shown_progress
     "-o",
     "--output",
     "out",
-    type=click.Path(path_type=Path),
+    type=options.FOLDER,
     metavar="DIR",
     default=Path("models/SmolLM2-135M-Instruct"),
     show_default=True,

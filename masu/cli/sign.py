@@ -19,7 +19,8 @@ from masu.specs.signature import SIGNATURE
     help="Write a new private key to FILE and its public key beside it, and sign nothing.",
 )  # fmt: skip
 def command(package: Path | None, key: Path | None, fresh: Path | None) -> None:
-    """Write signature.json into PACKAGE, an ed25519 signature over its manifest and report.
+    """Write signature.json into PACKAGE, an ed25519 signature over its manifest, its report and
+    whatever else the manifest does not vouch for, such as its fingerprints.
 
     The manifest vouches for the weights, so every byte is compared with it first. Whoever has the
     public key asks `masu check PACKAGE --key PUBLIC.pem`. Needs masu[sign].

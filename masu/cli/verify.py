@@ -9,6 +9,7 @@ from masu.cli.completion import complete_source
 from masu.cli.failure import NO, YES
 from masu.cli.output import note, print_json
 from masu.cli.progress import shown_progress
+from masu.specs.printable import printable
 
 
 @click.command(short_help="Compare a package's numbers with its source or fingerprints.")
@@ -31,12 +32,12 @@ def command(
 ) -> None:
     """Compare the numbers of PACKAGE block by block, and name the first that diverges.
 
-    With --against, the conversion of SOURCE is planned again and every array compared; then each
-    block with transformers where that is installed (verdict `verified`), else with masu's own
-    float64 reference (`consistent`). Without, the package's fingerprints.json says what every block
-    computed when it was converted (`unchanged`).
+    With --against, the conversion of SOURCE is planned again; every array is compared, every value
+    of config.json and tokenizer.json, then each block with transformers where that is installed
+    (verdict `verified`), else with masu's own float64 reference (`consistent`). Without, the
+    package's fingerprints.json says what every block computed when it was converted (`unchanged`).
 
-    Exit status: 0 the numbers agree, 1 they do not, 2 it cannot be said.
+    Exit status: 0 the package agrees, 1 it does not, 2 it cannot be said.
     """
     from masu.cli.jax_settings import configure_jax
     from masu.reports.junit import write_junit
@@ -53,5 +54,6 @@ def command(
     else:
         for remark in verdict.told:
             note(f"note: {remark}")
-        click.echo(f"{package}: {verdict.level if verdict.passed else 'no'}: {verdict.describe()}")
+        said = f"{verdict.level if verdict.passed else 'no'}: {verdict.describe()}"
+        click.echo(f"{package}: {printable(said)}")
     ctx.exit(YES if verdict.passed else NO)

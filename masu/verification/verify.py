@@ -15,6 +15,7 @@ from masu.verification.codes import stored_divergences
 from masu.verification.judge import judge
 from masu.verification.recorded import unchanged
 from masu.verification.requantised import by_way_of_a_package
+from masu.verification.stored_config import stored_differences
 
 DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
@@ -30,7 +31,8 @@ def verify(
 
     Args:
         against: its source, as `convert` takes it: the conversion is planned again as the manifest
-            records it, its arrays are compared byte by byte, and then as after a conversion.
+            records it, its arrays are compared byte by byte, then as after a conversion, and
+            config.json and tokenizer.json value by value.
             Without a source, the fingerprints in the package say what it computed.
         offline: use only what was downloaded before.
 
@@ -46,7 +48,20 @@ def verify(
     opened = Package.open(folder)
     planned = plan(against, folder, offline=offline, on_event=on_event, **_settings(opened))
     _tell(on_event, "each block against the source")
-    return _against(opened, planned)
+    return _with_stored(opened, planned, _against(opened, planned))
+
+
+def _with_stored(package: Package, planned: Plan, verdict: Verdict) -> Verdict:
+    """The verdict on the numbers, and no if config.json or tokenizer.json says something else.
+
+    Without a manifest nothing says how the text was imported, so that it is only told.
+    """
+    differing = stored_differences(package, planned.conversion)
+    if not differing:
+        return verdict
+    if package.manifest is None:
+        return replace(verdict, remarks=(*verdict.remarks, *differing))
+    return replace(verdict, passed=False, differing=differing)
 
 
 def _against(package: Package, planned: Plan) -> Verdict:

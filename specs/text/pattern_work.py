@@ -64,8 +64,8 @@ def repeats_of(pattern: str, where: str) -> list[str | None]:
 def _given_back(path: Path, reader: "_Reader") -> list[Item]:
     """The repeats that something after them can make the engine shorten."""
     last = max((i for i, item in enumerate(path) if item.can_fail), default=0)
-    repeats = [item for item in path[:last] if item.choices > MANY]
-    choices = math.prod(item.choices for item in path[:last] if item.choices <= MANY)
+    repeats = [item for item in path[:last] if _is_repeat(item)]
+    choices = math.prod(item.choices for item in path[:last] if not _is_repeat(item))
     if any(item.has_ways for item in repeats):
         raise reader.error("repeats what can match in several ways, and can fail after it")
     if len(repeats) > 1:
@@ -175,6 +175,11 @@ class _Reader:
         """Free spacing, which changes what is read, or flags for the rest of a group."""
         is_flags = part.startswith("(?") and part[-1] in ":)" and "<" not in part
         return is_flags and ("x" in part or (part.endswith(")") and begin > 0))
+
+
+def _is_repeat(item: Item) -> bool:
+    """The ways of a group without an endless repeat are choices, however many they are."""
+    return item.choices == math.inf or (item.text is not None and item.choices > MANY)
 
 
 def _ways(path: Sequence[Item]) -> float:

@@ -88,6 +88,12 @@ CASES: dict[str, Case] = {
     "absolute shard": Case("/etc/passwd", shard("/etc/passwd"), golden="qwen2"),
     "shard that is a list": Case(INDEX, shard([SHARD]), golden="qwen2"),
     "deep index": Case(INDEX, raw(INDEX, DEEP), golden="qwen2"),
+    "an index of 30,000 shards": Case(
+        "m29999.safetensors",
+        raw(INDEX, json.dumps({"weight_map": {f"t{i}": f"m{i}.safetensors"
+                                              for i in range(30_000)}}).encode()),
+        golden="qwen2",
+    ),
     "link out: config": Case(CONFIG, link(CONFIG), link(CONFIG, inside=True)),
     "link out: tokenizer": Case(TOKENIZER, link(TOKENIZER), link(TOKENIZER, inside=True)),
     "link out: weights": Case(WEIGHTS, link(WEIGHTS), link(WEIGHTS, inside=True)),
@@ -121,6 +127,9 @@ CASES: dict[str, Case] = {
     ),
     "pattern of thirty choices": Case(
         TOKENIZER, pattern("a?" * 30 + "b"), pattern("a?a?b|a{0,30}")
+    ),
+    "pattern of thirty choices in a group": Case(
+        TOKENIZER, pattern("(?:" + "a?" * 30 + ")[bd]"), pattern("(?:" + "a?" * 8 + ")[bd]")
     ),
     "pattern with a repeated quantifier": Case(
         TOKENIZER, pattern("a{1,9}+b"), pattern("a{1,9}b|c{1,3}+")

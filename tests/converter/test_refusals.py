@@ -274,6 +274,17 @@ CASES: dict[str, Case] = {
         json_file("generation_config.json", lambda g: g.update(eos_token_id="<eos>")),
         ("eos_token_id", "<eos>"),
     ),
+    "rope base below zero": Case(
+        rope(rope_theta=-1.0), ("config.json", "rope_parameters.rope_theta", "found -1.0")
+    ),
+    "rope base zero": Case(rope(rope_theta=0.0), ("rope_parameters.rope_theta", "found 0.0")),
+    "epsilon as large as what it is added to": Case(
+        config(rms_norm_eps=1.0), ("rms_norm_eps", "less than 1", "found 1.0", "hint: config.json")
+    ),
+    "heads that do not share groups": Case(
+        config(num_attention_heads=3),
+        ("\n  num_attention_heads: expected a multiple of num_key_value_heads 2, found 3\n",),
+    ),
     "temperature that is no number": Case(
         json_file("generation_config.json", lambda g: g.update(temperature="hot")),
         ("temperature", "hot"),

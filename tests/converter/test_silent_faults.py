@@ -78,7 +78,14 @@ def test_an_end_token_that_is_none_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"num_attention_heads": 0}, {"vocab_size": 0}, {"head_dim": 0}, {"rms_norm_eps": -1.0}],
+    [
+        {"num_attention_heads": 0},
+        {"vocab_size": 0},
+        {"head_dim": 0},
+        {"rms_norm_eps": -1.0},
+        {"rms_norm_eps": 0.0},
+        {"rms_norm_eps": 1e10},
+    ],
     ids=str,
 )
 def test_sizes_that_cannot_be(tmp_path: Path, change: dict[str, float]) -> None:
@@ -107,3 +114,10 @@ def test_a_failed_verdict_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(masu.MasuError):
         masu.convert(source, tmp_path / "new" / "out")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_stop_id_that_no_row_stands_for_is_noted(tmp_path: Path) -> None:
+    source = copy_golden("llama", tmp_path / "hf")
+    edit_json(source / "generation_config.json", lambda g: g.update(eos_token_id=[1, 320]))
+    said = "stop token 320 of generation_config.json never comes: the model has 320 rows"
+    assert said in masu.plan(source).conversion.ledger.notes
