@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hub_server import HubServer
+from hub_server import TOKEN, HubServer
 from huggingface_hub import constants
 from huggingface_hub.utils import close_session
 
@@ -13,6 +13,18 @@ def server() -> Iterator[HubServer]:
     with HubServer() as running:
         yield running
         close_session()
+
+
+@pytest.fixture
+def logged_in(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+    """The stand-in under the Hub's own address, and somebody logged in."""
+    files = f"{hub.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    return hub
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hub_server import TOKEN, HubServer
-from huggingface_hub import constants
+from hub_server import HubServer
 from package_copies import add_manifest, copy_package
 from package_reports import put_report
 
@@ -28,17 +27,6 @@ def package(tmp_path: Path) -> Path:
     add_manifest(folder)
     put_report(folder)
     return folder
-
-
-@pytest.fixture
-def logged_in(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> HubServer:
-    files = f"{hub.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    return hub
 
 
 def test_sign_and_check(package: Path, tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hub_server import TOKEN, HubServer
-from huggingface_hub import constants
+from hub_server import HubServer
 from package_copies import add_manifest, copy_package
 from package_reports import put_report
 
@@ -25,22 +24,16 @@ BASE = "org/model"
 
 
 @pytest.fixture
-def ours(hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
-    """The stand-in under the Hub's address, somebody logged in, and a signed package here."""
-    files = f"{hub.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
+def ours(logged_in: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubServer:
+    """The stand-in, somebody logged in, and a signed package here."""
     monkeypatch.chdir(tmp_path)
-    hub.add(BASE, {"README.md": b"---\nlicense: mit\n---\n"})
+    logged_in.add(BASE, {"README.md": b"---\nlicense: mit\n---\n"})
     copy_package("llama-tied", tmp_path).rename("package")
     add_manifest(Path("package"), source=Source(kind="hub", name=BASE, revision="main", files={}))
     put_report(Path("package"))
     new_key(Path("me.pem"))
     sign(Path("package"), Path("me.pem"))
-    return hub
+    return logged_in
 
 
 def run(session: str, endpoint: str) -> None:

@@ -8,6 +8,18 @@ WIDTH = 60
 """Characters that are shown of a value."""
 
 
+class Absent:
+    """What a document has where it has no such key."""
+
+
+class Pair(NamedTuple):
+    """What two documents have in one place; `Absent` where one of them has none."""
+
+    path: str
+    a: Any
+    b: Any
+
+
 class Change(NamedTuple):
     """A value that only one document has, or that differs."""
 
@@ -15,22 +27,31 @@ class Change(NamedTuple):
     message: str
 
 
-def changes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
+def pairs(a: Any, b: Any, path: str = "") -> Iterator[Pair]:
     """Each smallest part in which two documents differ; 1, 1.0 and true are three values."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in [*a, *(key for key in b if key not in a)]:
             place = f"{path}.{key}" if path else str(key)
-            if key not in b:
-                yield Change(place, f"only in A: {shown(a[key])}")
-            elif key not in a:
-                yield Change(place, f"only in B: {shown(b[key])}")
+            if key in a and key in b:
+                yield from pairs(a[key], b[key], place)
             else:
-                yield from changes(a[key], b[key], place)
+                yield Pair(place, a.get(key, Absent), b.get(key, Absent))
     elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
         for index, (one, other) in enumerate(zip(a, b, strict=True)):
-            yield from changes(one, other, f"{path}[{index}]")
+            yield from pairs(one, other, f"{path}[{index}]")
     elif type(a) is not type(b) or a != b:
-        yield Change(path, f"{shown(a)} in A, {shown(b)} in B")
+        yield Pair(path, a, b)
+
+
+def changes(a: Any, b: Any, path: str = "") -> Iterator[Change]:
+    """The same, told of documents A and B."""
+    for place, one, other in pairs(a, b, path):
+        if other is Absent:
+            yield Change(place, f"only in A: {shown(one)}")
+        elif one is Absent:
+            yield Change(place, f"only in B: {shown(other)}")
+        else:
+            yield Change(place, f"{shown(one)} in A, {shown(other)} in B")
 
 
 def shown(value: Any) -> str:

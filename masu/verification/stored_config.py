@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from masu.comparison.documents import Absent, pairs
 from masu.converter.convert import ConversionPlan
 from masu.specs.errors import PackageError
 from masu.specs.jsonfile import read_json
@@ -34,7 +35,7 @@ def _in_config(package: Package, planned: ConversionPlan) -> Iterator[str]:
         for name in outer:
             inner = inner[name]
         inner[key] = value
-    yield from islice(_different(expected, found, f"{CONFIG}: "), MOST_LINES)
+    yield from islice(_different(expected, found, CONFIG), MOST_LINES)
 
 
 def _in_tokenizer(package: Package, planned: ConversionPlan) -> Iterator[str]:
@@ -43,33 +44,26 @@ def _in_tokenizer(package: Package, planned: ConversionPlan) -> Iterator[str]:
     if data != planned.tokenizer:
         expected = read_json(planned.tokenizer, TOKENIZER, max_bytes=MAX_TOKENIZER)
         found = read_json(data, str(path), max_bytes=MAX_TOKENIZER)
-        yield from islice(_different(expected, found, f"{TOKENIZER}: "), MOST_LINES)
+        yield from islice(_different(expected, found, TOKENIZER), MOST_LINES)
 
 
-def _different(expected: Any, found: Any, place: str) -> Iterator[str]:
+def _different(expected: Any, found: Any, file: str) -> Iterator[str]:
     """Each smallest place, with both values."""
-    joint = "" if place.endswith(" ") else "."
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in [*expected, *(key for key in found if key not in expected)]:
-            inner = f"{place}{joint}{key}"
-            if key not in found:
-                yield f"{inner}: expected {_shown(expected[key])}, found no such key"
-            elif key not in expected:
-                yield f"{inner}: expected no such key, found {_shown(found[key])}"
-            else:
-                yield from _different(expected[key], found[key], inner)
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
-            yield from _different(one, other, f"{place}[{index}]")
-    elif type(expected) is not type(found) or expected != found:
-        yield f"{place.removesuffix(': ')}: {_both(expected, found)}"
+    for place, one, other in pairs(expected, found):
+        where = f"{file}: {place}" if place else file
+        if other is Absent:
+            yield f"{where}: expected {_shown(one)}, found no such key"
+        elif one is Absent:
+            yield f"{where}: expected no such key, found {_shown(other)}"
+        else:
+            yield f"{where}: {_both(one, other)}"
 
 
 def _both(expected: Any, found: Any) -> str:
     """Of long texts only from where they part."""
     if isinstance(expected, str) and isinstance(found, str):
-        pairs = enumerate(zip(expected, found, strict=False))
-        same = next((i for i, (a, b) in pairs if a != b), min(len(expected), len(found)))
+        both = enumerate(zip(expected, found, strict=False))
+        same = next((i for i, (a, b) in both if a != b), min(len(expected), len(found)))
         if same > WIDTH // 2:
             start = same - 10
             return (

@@ -55,26 +55,14 @@ class Activate(OfWideRows):
         yield call.with_arrays(x=x)
 
 
-class Sigmoid(OfWideRows):
-    """`sigmoid`."""
+class OfExponential(OfWideRows):
+    """`sigmoid` or `softplus`, whose exponential knows its argument to a half unit only."""
 
-    operation = "sigmoid"
-
-    def compute(self, backend: Backend, given: Given, weights: Weights, dtype: Any) -> Arrays:
-        return (backend.sigmoid(given["x"]),)
-
-    def bound(self, call: Call, wanted: Results, dtype: np.dtype) -> Results:
-        units = ROUNDINGS + 2 * np.abs(call.arrays["x"].astype(FLOAT64))
-        return (units * half_unit(FLOAT32) * wanted[0] + 1e-30,)
-
-
-class Softplus(OfWideRows):
-    """`softplus`."""
-
-    operation = "softplus"
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
 
     def compute(self, backend: Backend, given: Given, weights: Weights, dtype: Any) -> Arrays:
-        return (backend.softplus(given["x"]),)
+        return (getattr(backend, self.operation)(given["x"]),)
 
     def bound(self, call: Call, wanted: Results, dtype: np.dtype) -> Results:
         units = ROUNDINGS + 2 * np.abs(call.arrays["x"].astype(FLOAT64))
@@ -240,8 +228,8 @@ FUNCTIONS: tuple[Activation, ...] = (
 
 OPERATIONS: tuple[Operation, ...] = (
     *map(Activate, FUNCTIONS),
-    Sigmoid(),
-    Softplus(),
+    OfExponential("sigmoid"),
+    OfExponential("softplus"),
     Picked(),
     SoftCap(),
     *(GatedMLP(function, None) for function in FUNCTIONS),

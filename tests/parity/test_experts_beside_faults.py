@@ -6,13 +6,12 @@ biases, Muse Glimmer's gate without. Each takes the logits far from transformers
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from checkpoints import random_checkpoint
+from fault_distance import LEAST, Models
 from shared_backends import shared_backend
 from tensor_sources import Altered, Change, edited, layers_of
 
@@ -20,12 +19,7 @@ import masu.converter.convert
 import masu.pipeline
 from masu.converter.families import load_family
 from masu.converter.table import Target
-from masu.runtime.loader import TensorSource
 from masu.runtime.model import load_model
-from masu.specs.package import Package
-
-LEAST = 1e-2
-"""In standard deviations of the logits: a hundred times what `test_parity.py` lets pass."""
 
 MODELS: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
     "beside": ("gemma4_text", lambda variant: variant.get("enable_moe_block", False)),
@@ -38,40 +32,16 @@ MODELS: dict[str, tuple[str, Callable[[dict[str, Any]], bool]]] = {
 IDS = np.random.default_rng(1).integers(0, 300, 40)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("experts")
-
-
-@cache
-def reference(model: str, folder: Path) -> np.ndarray:
-    """The logits of transformers for a random checkpoint, which is saved."""
-    import torch
-
+def config_of(model: str) -> dict[str, Any]:
     name, is_wanted = MODELS[model]
     family = load_family(name)
     variant = next(each for each in ({}, *family.variants) if is_wanted(dict(each)))
-    made = random_checkpoint({**family.tiny, **variant}, folder / model / "hf")
-    with torch.no_grad():
-        return made(torch.tensor(IDS)[None], use_cache=False).logits[0].numpy()
+    return {**family.tiny, **variant}
 
 
-def converted(model: str, folder: Path, out: Path) -> Package:
-    reference(model, folder)
-    masu.pipeline.convert(folder / model / "hf", out, dtype="float32", verify=False)
-    return Package.open(out)
-
-
-@cache
-def package(model: str, folder: Path) -> Package:
-    return converted(model, folder, folder / model / "package")
-
-
-def distance(source: TensorSource, model: str, folder: Path) -> float:
-    """Largest difference of a logit from the reference, in standard deviations of all logits."""
-    wanted = reference(model, folder)
-    found = load_model(source, dtype="float32", backend=shared_backend("numpy")).logits(IDS)
-    return float(np.abs(found - wanted).max() / wanted.std())
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(config_of, IDS, tmp_path_factory.mktemp("faults"))
 
 
 def first_last(values: np.ndarray) -> np.ndarray:
@@ -110,12 +80,12 @@ def turned(matrix: np.ndarray) -> np.ndarray:
         ("biased gate", "mixer.out_projection.biases", np.zeros_like),
     ],
 )
-def test_fault_in_the_tensors(model: str, tensors: str, change: Change, folder: Path) -> None:
-    source = package(model, folder)
+def test_fault_in_the_tensors(model: str, tensors: str, change: Change, models: Models) -> None:
+    source = models[model].package
     names = [name for name in source.tensors() if name.endswith(f".{tensors}")]
     assert names
     faulty = Altered(source, source.config, dict.fromkeys(names, change))
-    assert distance(faulty, model, folder) > LEAST
+    assert models[model].distance(faulty) > LEAST
 
 
 def without_scales(decoder: dict) -> None:
@@ -124,17 +94,17 @@ def without_scales(decoder: dict) -> None:
         layer["mlp_config"]["mixture_config"]["routing_function"]["type"] = "SoftmaxRouting"
 
 
-def test_routing_without_scales(folder: Path) -> None:
-    source = package("beside", folder)
+def test_routing_without_scales(models: Models) -> None:
+    source = models["beside"].package
     table = {
         name: spec for name, spec in source.tensors().items() if not name.endswith("expert_scales")
     }
     plain = Altered(source, edited(source.config, without_scales), table=table)
-    assert distance(plain, "beside", folder) > LEAST
+    assert models["beside"].distance(plain) > LEAST
 
 
 def test_a_gate_with_the_biases_of_the_queries(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = load_family("muse_glimmer")
 
@@ -148,15 +118,15 @@ def test_a_gate_with_the_biases_of_the_queries(
 
     wrong = dataclasses.replace(real, weights=weights)
     monkeypatch.setattr(masu.converter.convert, "load_family", lambda name: wrong)
-    source = converted("biased gate", folder, tmp_path / "package")
-    assert distance(source, "biased gate", folder) > LEAST
+    source = models["biased gate"].converted(tmp_path / "package")
+    assert models["biased gate"].distance(source) > LEAST
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_single_steps_go_on_where_the_prompt_ends(model: str, folder: Path) -> None:
+def test_single_steps_go_on_where_the_prompt_ends(model: str, models: Models) -> None:
     """States of convolutions with biases, mixtures of one row."""
-    wanted = reference(model, folder)
-    network = load_model(package(model, folder), dtype="float32", backend=shared_backend("numpy"))
+    wanted = models[model].reference
+    network = load_model(models[model].package, dtype="float32", backend=shared_backend("numpy"))
     found, state = network.advance(network.start(len(IDS)), IDS[:-5])
     rows = [found]
     for step in range(len(IDS) - 5, len(IDS)):
@@ -166,5 +136,5 @@ def test_single_steps_go_on_where_the_prompt_ends(model: str, folder: Path) -> N
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_without_a_fault_nothing_is_far(model: str, folder: Path) -> None:
-    assert distance(package(model, folder), model, folder) < LEAST / 100
+def test_without_a_fault_nothing_is_far(model: str, models: Models) -> None:
+    assert models[model].distance(models[model].package) < LEAST / 100

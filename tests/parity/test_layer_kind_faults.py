@@ -5,15 +5,13 @@ The faults are in a converted package's config or tensors, in the weight table, 
 
 import dataclasses
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from checkpoints import random_checkpoint
-from shared_backends import shared_backend
+from fault_distance import LEAST, Models
 from tensor_sources import Altered, Change, edited, layers_of
 
 import masu.converter.convert
@@ -29,49 +27,15 @@ from masu.runtime.blocks import (
 )
 from masu.runtime.blocks.layers import LAYERS
 from masu.runtime.blocks.registry import MIXERS, MLPS
-from masu.runtime.loader import TensorSource
-from masu.runtime.model import load_model
 from masu.specs.blocks.parallel_layer import ParallelLayerConfig
 from masu.specs.blocks.post_norm_layer import PostNormLayerConfig
-from masu.specs.package import Package
-
-LEAST = 1e-2
-"""In standard deviations of the logits: a hundred times what `test_parity.py` lets pass."""
 
 IDS = np.random.default_rng(1).integers(0, 300, 60)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("faults")
-
-
-@cache
-def reference(family: str, folder: Path) -> np.ndarray:
-    """The logits of transformers for a random checkpoint, which is saved."""
-    import torch
-
-    model = random_checkpoint(load_family(family).tiny, folder / family / "hf")
-    with torch.no_grad():
-        return model(torch.tensor(IDS)[None], use_cache=False).logits[0].numpy()
-
-
-def converted(family: str, folder: Path, out: Path) -> Package:
-    reference(family, folder)
-    masu.pipeline.convert(folder / family / "hf", out, dtype="float32", verify=False)
-    return Package.open(out)
-
-
-@cache
-def package(family: str, folder: Path) -> Package:
-    return converted(family, folder, folder / family / "package")
-
-
-def distance(source: TensorSource, family: str, folder: Path) -> float:
-    """Largest difference of a logit from the reference, in standard deviations of all logits."""
-    wanted = reference(family, folder)
-    found = load_model(source, dtype="float32", backend=shared_backend("numpy")).logits(IDS)
-    return float(np.abs(found - wanted).max() / wanted.std())
+def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
+    return Models(lambda family: load_family(family).tiny, IDS, tmp_path_factory.mktemp("faults"))
 
 
 def in_attention(**fields: object) -> Callable[[dict], None]:
@@ -112,9 +76,9 @@ def another_activation(decoder: dict) -> None:
         ("nanochat", another_activation),
     ],
 )
-def test_fault_in_the_config(family: str, edit: Callable[[dict], None], folder: Path) -> None:
-    source = package(family, folder)
-    assert distance(Altered(source, edited(source.config, edit)), family, folder) > LEAST
+def test_fault_in_the_config(family: str, edit: Callable[[dict], None], models: Models) -> None:
+    source = models[family].package
+    assert models[family].distance(Altered(source, edited(source.config, edit))) > LEAST
 
 
 def first_head_last(values: np.ndarray) -> np.ndarray:
@@ -133,17 +97,17 @@ def first_head_last(values: np.ndarray) -> np.ndarray:
         ("cohere2", "norm.scales", np.ones_like),
     ],
 )
-def test_fault_in_the_tensors(family: str, tensors: str, change: Change, folder: Path) -> None:
-    source = package(family, folder)
+def test_fault_in_the_tensors(family: str, tensors: str, change: Change, models: Models) -> None:
+    source = models[family].package
     names = [name for name in source.tensors() if name.endswith(f".{tensors}")]
     assert names
     faulty = Altered(source, source.config, dict.fromkeys(names, change))
-    assert distance(faulty, family, folder) > LEAST
+    assert models[family].distance(faulty) > LEAST
 
 
 @pytest.mark.parametrize("family", ["glm4", "cohere2", "nanochat"])
 def test_rows_left_in_the_checkpoint_s_order(
-    family: str, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    family: str, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     real = load_family(family)
 
@@ -157,8 +121,8 @@ def test_rows_left_in_the_checkpoint_s_order(
 
     wrong = dataclasses.replace(real, weights=weights)
     monkeypatch.setattr(masu.converter.convert, "load_family", lambda name: wrong)
-    source = converted(family, folder, tmp_path / "package")
-    assert distance(source, family, folder) > LEAST
+    source = models[family].converted(tmp_path / "package")
+    assert models[family].distance(source) > LEAST
 
 
 def sequential(backend: Any, config: Any, parameters: Any, x: Any, state: Any, context: Any) -> Any:
@@ -201,22 +165,22 @@ def test_a_layer_of_another_kind(
     kind: type,
     real: Any,
     fault: Callable[..., Any],
-    folder: Path,
+    models: Models,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(LAYERS, kind, SimpleNamespace(load=real.load, apply=fault))
-    assert distance(package(family, folder), family, folder) > LEAST
+    assert models[family].distance(models[family].package) > LEAST
 
 
 @pytest.mark.parametrize("family", ["olmo2", "olmo3", "stablelm"])
 def test_queries_and_keys_without_their_norms(
-    family: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    family: str, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(full_width_norm_attention, "_normed", lambda *given: given[-1])
-    assert distance(package(family, folder), family, folder) > LEAST
+    assert models[family].distance(models[family].package) > LEAST
 
 
-def test_queries_that_grow_without_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_that_grow_without_steps(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scale changes with whole multiples of the original context only."""
 
     def smooth(backend: Any, config: Any, tokens: int, context: Any, wide: np.dtype) -> np.ndarray:
@@ -224,10 +188,10 @@ def test_queries_that_grow_without_steps(folder: Path, monkeypatch: pytest.Monke
         return 1 + config.beta * np.log(1 + places / config.original_context_length).astype(wide)
 
     monkeypatch.setattr(position_scaled_attention, "query_factors", smooth)
-    assert distance(package("ministral3", folder), "ministral3", folder) > LEAST
+    assert models["ministral3"].distance(models["ministral3"].package) > LEAST
 
 
-def test_without_a_fault_nothing_is_far(folder: Path) -> None:
+def test_without_a_fault_nothing_is_far(models: Models) -> None:
     """The bound of all others is one that the packages themselves pass."""
     for family in ("olmo2", "olmo3", "exaone4", "cohere2", "stablelm", "ministral3", "nanochat"):
-        assert distance(package(family, folder), family, folder) < LEAST / 100
+        assert models[family].distance(models[family].package) < LEAST / 100

@@ -322,18 +322,3 @@ def test_a_package_is_read_in_place() -> None:
     matrices = {f"{path}.{suffix}" for path in package.formats for suffix in ("weights", "scales")}
     assert read
     assert not matrices & set(read)
-
-
-def test_a_prompt_in_any_steps_leaves_the_same_bits() -> None:
-    """Exact reuse, drafts and batching stand on this."""
-    package = Package.open(GOLDEN / "llama-mlx-4bit-g64/engine")
-    model = load_model(package, backend=NATIVE)
-    ids = np.random.default_rng(3).integers(0, 30, 70)
-    found = []
-    for sizes in ([70], [1] * 70, [13, 1, 30, 26]):
-        state, logits = model.start(80), np.empty(0)
-        for ids_ in np.split(ids, np.cumsum(sizes)[:-1]):
-            logits, state = model.last_logits(state, ids_)
-        caches = [np.asarray(part)[:, :70].tobytes() for layer in state.layers for part in layer]
-        found.append((logits.tobytes(), *caches))
-    assert found[0] == found[1] == found[2]

@@ -237,7 +237,7 @@ def general_mamba2() -> TensorSource:
     return Random(edited(Package.open(GOLDEN / "llamba" / "engine").config, exchange))
 
 
-CASES = ["GeneralMamba2", "lfm2-mlx-4bit", "qwen3_5-mlx-4bit"]
+CASES = ["llama-mlx-4bit-g64", "GeneralMamba2", "lfm2-mlx-4bit", "qwen3_5-mlx-4bit"]
 SLOW_CASES = ["gpt_oss", "llamba", "qwen3_5_moe"]
 
 
@@ -245,7 +245,7 @@ SLOW_CASES = ["gpt_oss", "llamba", "qwen3_5_moe"]
     "case", [*CASES, *(pytest.param(case, marks=pytest.mark.slow) for case in SLOW_CASES)]
 )
 def test_a_prompt_in_any_steps_leaves_the_same_bits(case: str) -> None:
-    """Recurrent mixers and mixtures of experts included."""
+    """Exact reuse, drafts and batching stand on this; recurrent mixers and experts included."""
     is_package = case != "GeneralMamba2"
     source = Package.open(GOLDEN / case / "engine") if is_package else general_mamba2()
     model = load_model(source, backend=NATIVE)

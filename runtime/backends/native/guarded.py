@@ -9,15 +9,12 @@ import jax
 import numpy as np
 
 from masu.runtime.backends.native.library import load_library
+from masu.runtime.backends.native.program import XLA_TYPES
 from masu.runtime.contract.memory import GuardedMemory
 
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_size_t
 
-# Element types by their numbers in XLA; see cpp/ffi.h, which the structures below are those of.
-ELEMENTS = {
-    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7,
-    "uint32": 8, "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 16,
-}  # fmt: skip
+# The structures below are those of cpp/ffi.h.
 EXECUTE = 3
 ARRAY = 1
 
@@ -123,7 +120,7 @@ class _Kept:
     def _buffer(self, array: np.ndarray) -> _Buffer:
         self._alive.append(array)
         dims = self.numbers(ctypes.c_int64, array.shape)
-        kind = ELEMENTS[array.dtype.name]
+        kind = XLA_TYPES[array.dtype]
         size = ctypes.sizeof(_Buffer)
         return _Buffer(size, None, kind, array.ctypes.data, array.ndim, dims)
 
@@ -132,7 +129,7 @@ class _Kept:
         for name, array in sorted(given.items()):
             self._alive.append(array)
             names.append(self.point(_Name(name.encode(), len(name))))
-            kind = ELEMENTS[array.dtype.name]
+            kind = XLA_TYPES[array.dtype]
             values.append(self.point(_Array(kind, array.size, array.ctypes.data)))
         types = self.numbers(ctypes.c_int32, [ARRAY] * len(names))
         size = ctypes.sizeof(_NamedList)

@@ -120,8 +120,7 @@ class _Bound:
     def _view(self, place: Place) -> np.ndarray:
         if place.block != 0:
             raise Unsupported("a result that is another argument")
-        size = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize
-        values = self._arena[place.offset : place.offset + size]
+        values = self._arena[place.offset : place.offset + place.size]
         return values.view(place.dtype).reshape(place.shape)
 
 

@@ -32,6 +32,9 @@ ARITHMETIC = {
 }
 """`Operation` of cpp/arithmetic.cpp, by JAX's names."""
 
+COUNTED = XLA_TYPES.keys() - {np.dtype(np.uint32)}
+"""Types that arithmetic knows: of words of 32 bits without a sign kernels make addresses."""
+
 SAME_MEMORY = ("reshape", "squeeze", "expand_dims", "copy", "copy_p", "stop_gradient")
 INLINED = ("jit", "pjit", "closed_call", "custom_jvp_call")
 ALIGNMENT = 64
@@ -78,7 +81,7 @@ def lower(closed: Any) -> Lowered:
     lowering = _Lowering()
     inputs = [lowering.new_block() for _ in closed.jaxpr.invars]
     for var, block in zip(closed.jaxpr.invars, inputs, strict=True):
-        lowering.places[var] = Place(block, 0, var.aval.shape, var.aval.dtype)
+        lowering.put(var, Place(block, 0, var.aval.shape, var.aval.dtype))
     names: dict[Any, Any] = {}
     equations = list(_flat(closed, names, lowering))
     results = [_known(names, var) for var in closed.jaxpr.outvars]
@@ -152,6 +155,7 @@ class _Lowering:
         self.places: dict[Any, Place] = {}
         self.values: dict[int, Any] = {}
         self._blocks = 1  # block 0 is the arena
+        self._in_block: dict[int, list[Any]] = {}
         self._overwritten: set[int] = set()
 
     def new_block(self) -> int:
@@ -163,7 +167,7 @@ class _Lowering:
         array = value if isinstance(value, jax.Array) else np.asarray(value, order="C")
         block, var = self.new_block(), _Result(jax.typeof(array))
         self.values[block] = array
-        self.places[var] = Place(block, 0, array.shape, np.dtype(array.dtype))
+        self.put(var, Place(block, 0, array.shape, np.dtype(array.dtype)))
         return var
 
     def place(self, var: Any) -> Place:
@@ -175,15 +179,29 @@ class _Lowering:
             raise Unsupported("an array is read after another was written over it")
         return place
 
+    def put(self, var: Any, place: Place) -> Place:
+        """Where the variable's values stand from now on."""
+        self.places[var] = place
+        self._in_block.setdefault(place.block, []).append(var)
+        return place
+
+    def _write_over(self, place: Place, var: Any) -> Place:
+        """A result in the memory of an operand: whatever else stands there has been."""
+        end = place.offset + place.size
+        for other in self._in_block[place.block]:
+            stands = self.places[other]
+            if stands.offset < end and place.offset < stands.offset + stands.size:
+                self._overwritten.add(id(other))
+        return self.put(var, place)
+
     def room(self, var: Any) -> Place:
         """Memory for a new result."""
         shape, dtype = var.aval.shape, np.dtype(var.aval.dtype)
         if dtype not in XLA_TYPES:
             raise Unsupported(f"arrays of type {dtype}")
-        self.places[var] = Place(0, self.arena, shape, dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        self.arena += -(-size // ALIGNMENT) * ALIGNMENT
-        return self.places[var]
+        place = self.put(var, Place(0, self.arena, shape, dtype))
+        self.arena += -(-place.size // ALIGNMENT) * ALIGNMENT
+        return place
 
     def add(self, equation: _Equation) -> None:
         """The call that makes an equation's results, or another view of what there is."""
@@ -193,7 +211,7 @@ class _Lowering:
         elif (view := VIEWS.get(name)) is not None:
             first = self.place(equation.inputs[0]) if equation.inputs else None
             for var, place in zip(equation.outputs, view(equation, first, self), strict=True):
-                self.places[var] = place
+                self.put(var, place)
         elif all(map(self._is_constant, equation.inputs)):
             self._fold(equation)
         elif name in ARITHMETIC:
@@ -210,7 +228,7 @@ class _Lowering:
         made = equation.primitive.bind(*given, **equation.params)
         results = made if equation.primitive.multiple_results else [made]
         for var, value in zip(equation.outputs, results, strict=True):
-            self.places[var] = self.places[self.constant(value)]
+            self.put(var, self.places[self.constant(value)])
 
     def _spread_value(self, var: Any) -> np.ndarray:
         """The values of a constant in their variable's shape: of a repeated scalar one is kept."""
@@ -220,7 +238,7 @@ class _Lowering:
     def _value(self, place: Place) -> np.ndarray:
         """The values of a constant."""
         memory = np.ascontiguousarray(self.values[place.block]).reshape(-1).view(np.uint8)
-        end = place.offset + _count(place.shape) * place.dtype.itemsize
+        end = place.offset + place.size
         return memory[place.offset : end].view(place.dtype).reshape(place.shape)
 
     def _add_kernel(self, equation: _Equation) -> None:
@@ -233,10 +251,7 @@ class _Lowering:
             if number not in aliases:
                 results.append(self.room(var))
                 continue
-            given = equation.inputs[aliases[number]]
-            self._overwritten.add(id(given))
-            self.places[var] = arguments[aliases[number]]
-            results.append(self.places[var])
+            results.append(self._write_over(arguments[aliases[number]], var))
         self.program.add(params["target_name"], arguments, results, **attributes)
 
     def _add_arithmetic(self, equation: _Equation) -> None:
@@ -244,7 +259,7 @@ class _Lowering:
         inputs = [self.place(var) for var in equation.inputs]
         if any(_count(place.shape) not in (1, _count(out.shape)) for place in inputs):
             raise Unsupported(f"{equation.name} of arrays of different sizes")
-        if any(place.dtype not in XLA_TYPES for place in inputs):
+        if any(place.dtype not in COUNTED for place in (*inputs, Place(0, 0, (), out.dtype))):
             raise Unsupported(f"{equation.name} of {[str(place.dtype) for place in inputs]}")
         result = self.room(equation.outputs[0])
         sizes = np.array([ARITHMETIC[equation.name]], np.int32)

@@ -30,6 +30,11 @@ class Place:
     shape: Shape
     dtype: np.dtype
 
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
 
 class _Operand(ctypes.Structure):
     """`Operand` of cpp/program.h, field by field."""
