@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from masu.cli import options
 from masu.cli.failure import NO, YES
@@ -13,6 +14,10 @@ from masu.cli.output import note, print_columns
 
 if TYPE_CHECKING:
     from masu.runtime.backend import Backend
+
+
+OF_A_PACKAGE = ("dtype", "prompt_tokens", "new_tokens", "rounds")
+"""Options that the contract would not read: it has its own types and shapes."""
 
 
 @click.command(short_help="Measure loading, reading, writing and memory; test kernels.")
@@ -62,6 +67,10 @@ def command(
     """
     if contract == (package is not None):
         raise click.UsageError("bench takes either a package or --contract")
+    unread = [n for n in OF_A_PACKAGE if ctx.get_parameter_source(n) is ParameterSource.COMMANDLINE]
+    if contract and unread:
+        listed = ", ".join(f"--{name.replace('_', '-')}" for name in unread)
+        raise click.UsageError(f"--contract has no use for {listed}")
     from masu.cli.jax_settings import configure_jax
 
     configure_jax()

@@ -201,3 +201,7 @@ def test_bench_takes_a_package_or_the_contract() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert "either a package or --contract" in done.stderr
+    command = [sys.executable, "-m", "masu", "bench", "--contract", "--rounds", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--contract has no use for --rounds" in done.stderr
