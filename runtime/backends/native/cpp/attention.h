@@ -157,7 +157,7 @@ template <class T>
 struct Attending {
   const AttentionCall& call;
   int first_token, tokens, group, width = padded_width(call), heads = call.heads / call.groups, count = tokens * heads;
-  std::vector<float> room = std::vector<float>(static_cast<size_t>(width) * (2 * kKeys + 2 * count));
+  Room<float> room = Room<float>(static_cast<size_t>(width) * (2 * kKeys + 2 * count));
   float *k = room.data(), *v = k + kKeys * width, *q = v + kKeys * width, *out = q + count * width;
 
   int token_of(int i) const { return first_token + i / heads; }

@@ -10,6 +10,7 @@
 #include "floats.h"
 #include "matrix.h"
 #include "pool.h"
+#include "room.h"
 #include <immintrin.h>
 
 // After the headers: what they define inline is shared with code for every processor.

@@ -9,7 +9,7 @@
 
 #include "pair_groups.h"
 
-// The bytes of a row of a tile; past the last row the last one stands in: what it gives is never read.
+// The bytes of a row of a tile.
 static inline const uint8_t* tile_row(const Matrix& m, uint32_t first, int at) {
   return reinterpret_cast<const uint8_t*>(m.weights) + (static_cast<size_t>(first) + at) * m.row_bytes;
 }
@@ -22,76 +22,111 @@ struct PairRows {
   int count;
 };
 
-#include "single_dots.h"
+// Sums [kCount][kRows], sixteen or one of them, to out[row * kTile + weight row].
+template <int kRows, int kCount>
+static inline void store_sums(const V* sums, float* out) {
+  if (kRows * kCount == 1) {
+    out[0] = sum_of_quarters(sums[0]);
+    return;
+  }
+  V all = sum16(sums);
+  if (kRows == 16) return store(out, all);
+  float lanes[16];
+  store(lanes, all);
+  for (int i = 0; i < kCount; i++) std::memcpy(out + i * kTile, lanes + i * kRows, kRows * sizeof(float));
+}
 
-// Two decoded rows times `kRows` rows; out[row * kTile + weight row].
-template <class F, int kRows>
-static inline void several_pairs(const uint16_t* w, const float* scales, int blocks, const uint16_t* x, float* out) {
+#include "few_dots.h"
+
+// A decoded row: levels [blocks][128], and the scales of their lanes [blocks][16].
+struct Decoded {
+  const uint16_t* levels;
+  const float* scales;
+};
+
+constexpr int kAbreast = 4;  // rows of weights, and of numbers, whose products are summed side by side
+
+// Four decoded rows times `kRows` rows; out[row * kTile + weight row].
+template <bool kCodes, int kRows>
+static inline void several_pairs(const Decoded* decoded, int blocks, const uint16_t* x, float* out) {
   constexpr int kBlockSize = kVectors * 32;
   size_t width = static_cast<size_t>(blocks) * kBlockSize;
-  V sums[kRows][2];
-#pragma GCC unroll 4
-  for (int i = 0; i < kRows; i++) sums[i][0] = sums[i][1] = set1(0.0f);
+  V sums[kAbreast * kAbreast];
+#pragma GCC unroll 16
+  for (int i = 0; i < kAbreast * kAbreast; i++) sums[i] = set1(0.0f);
   for (int b = 0; b < blocks; b++) {
-    __m512i left[kVectors], right[kVectors];
-    for (int s = 0; s < kVectors; s++) {
-      left[s] = load_bits(w + b * kBlockSize + 32 * s);
-      right[s] = load_bits(w + width + b * kBlockSize + 32 * s);
-    }
-    V one = load(scales + b * 16), two = load(scales + (blocks + b) * 16);
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; i++) {
-      V a = F::kCodes ? set1(0.0f) : sums[i][0], c = F::kCodes ? set1(0.0f) : sums[i][1];
-      for (int s = 0; s < kVectors; s++) {
-        __m512i each = load_bits(x + i * width + b * kBlockSize + 32 * s);
-        a = dot(a, left[s], each);
-        c = dot(c, right[s], each);
+      const uint16_t* each = x + i * width + b * kBlockSize;
+      V made[kAbreast];
+#pragma GCC unroll 4
+      for (int r = 0; r < kAbreast; r++) made[r] = kCodes ? set1(0.0f) : sums[i * kAbreast + r];
+#pragma GCC unroll 4
+      for (int s = 0; s < kVectors; s++)
+#pragma GCC unroll 4
+        for (int r = 0; r < kAbreast; r++)
+          made[r] = dot(made[r], load_bits(decoded[r].levels + b * kBlockSize + 32 * s), load_bits(each + 32 * s));
+#pragma GCC unroll 4
+      for (int r = 0; r < kAbreast; r++) {
+        V& sum = sums[i * kAbreast + r];
+        sum = kCodes ? fma(made[r], load(decoded[r].scales + b * 16), sum) : made[r];
       }
-      sums[i][0] = F::kCodes ? fma(a, one, sums[i][0]) : a;
-      sums[i][1] = F::kCodes ? fma(c, two, sums[i][1]) : c;
     }
   }
-  for (int i = 0; i < kRows; i++)
-    for (int r = 0; r < 2; r++) out[i * kTile + r] = sum(sums[i][r]);
+  V held[kAbreast * kAbreast];  // sums that are pointed at would be written to memory all along
+#pragma GCC unroll 16
+  for (int i = 0; i < kAbreast * kAbreast; i++) held[i] = sums[i];
+  store_sums<kAbreast, kRows>(held, out);
 }
 
-// Two rows of codes, and the scales of their lanes, as `several_pairs` takes them.
-template <class F>
-static inline void decode_pairs(const Matrix& m, const Groups& groups, uint32_t first, int place, int count, __m512i levels,
-                                uint16_t* decoded, float* scales) {
-  int blocks = pair_blocks_of(m), whole = whole_blocks<F>(m);
-  for (int r = 0; r < 2; r++) {
-    int at = place + r < count ? place + r : count - 1;
-    const uint8_t* row = tile_row(m, first, at);
-    const float* from = groups.scales + static_cast<size_t>(at) * groups.row_step;
-    for (int b = 0; b < blocks; b++) {
-      __m512i w[kVectors];
-      b < whole ? unpack_pairs<F, true>(row, m.row_bytes, b, levels, w) : unpack_pairs<F, false>(row, m.row_bytes, b, levels, w);
-      for (int s = 0; s < kVectors; s++) _mm512_storeu_si512(decoded + ((r * blocks + b) * kVectors + s) * 32, w[s]);
-      if (F::kCodes)
-        store(scales + (r * blocks + b) * 16,
-              lane_scales<F>(from + static_cast<size_t>(b) * block_columns(m) / m.group_size * groups.group_step, groups.group_step));
-    }
+// Rows of numbers are gone through four at a time: they stay near while all that is decoded passes.
+template <bool kCodes>
+static void several_rows(const Decoded* decoded, int count, int blocks, const PairRows& rows, float* out) {
+  for (int i = 0; i < rows.count; i += kAbreast) {
+    const uint16_t* x = rows.x + i * rows.width;
+    int left = std::min(kAbreast, rows.count - i);
+    auto* body = left == 4 ? several_pairs<kCodes, 4> : left == 3 ? several_pairs<kCodes, 3> : left == 2 ? several_pairs<kCodes, 2> : several_pairs<kCodes, 1>;
+    for (int r = 0; r < count; r += kAbreast) body(decoded + r, blocks, x, out + i * kTile + r);
   }
 }
+
+// A row of codes, and the scales of its lanes.
+template <class F>
+static inline Decoded decode_pairs(const Matrix& m, const Groups& groups, uint32_t first, int at, __m512i levels, float* room) {
+  int blocks = pair_blocks_of(m), whole = whole_blocks<F>(m);
+  const uint8_t* row = tile_row(m, first, at);
+  const float* from = groups.scales + static_cast<size_t>(at) * groups.row_step;
+  auto* decoded = reinterpret_cast<uint16_t*>(room + blocks * 16);
+  for (int b = 0; b < blocks; b++) {
+    __m512i w[kVectors];
+    b < whole ? unpack_pairs<F, true>(row, m.row_bytes, b, levels, w) : unpack_pairs<F, false>(row, m.row_bytes, b, levels, w);
+    for (int s = 0; s < kVectors; s++) _mm512_storeu_si512(decoded + (b * kVectors + s) * 32, w[s]);
+    if (!F::kCodes) continue;
+    size_t group = static_cast<size_t>(b) * block_columns(m) / m.group_size;
+    store(room + b * 16, lane_scales<F>(from + group * groups.group_step, groups.group_step));
+  }
+  return {decoded, room};
+}
+
+constexpr int kMostDecoded = 8;         // rows of weights
+constexpr size_t kDecodedBytes = 16384;  // of them: what stays in the first-level cache
+
+static inline size_t decoded_floats(const Matrix& m) { return static_cast<size_t>(pair_blocks_of(m)) * (16 + kVectors * 16); }
 
 // A tile times several rows.
 template <class F>
 static void several_tile(const Matrix& m, uint32_t first, int count, const PairRows& rows, float* room, float* sums) {
   Groups groups = unpack_pair_groups(m, first, count, room);
   __m512i levels = levels_of_pairs<F>(m);
-  int blocks = pair_blocks_of(m);
-  float* scales = room + group_room(m);
-  auto* decoded = reinterpret_cast<uint16_t*>(scales + 2 * 16 * blocks);
-  for (int at = 0; at < count; at += 2) {
-    decode_pairs<F>(m, groups, first, at, count, levels, decoded, scales);
-    const uint16_t* x = rows.x;
-    float* out = sums + at;
-    int left = rows.count;
-    for (; left >= 4; left -= 4, x += 4 * rows.width, out += 4 * kTile) several_pairs<F, 4>(decoded, scales, blocks, x, out);
-    if (left == 3) several_pairs<F, 3>(decoded, scales, blocks, x, out);
-    if (left == 2) several_pairs<F, 2>(decoded, scales, blocks, x, out);
-    if (left == 1) several_pairs<F, 1>(decoded, scales, blocks, x, out);
+  float* decoded_room = room + group_room(m);
+  size_t size = decoded_floats(m);
+  int together = size * kMostDecoded * sizeof(float) <= kDecodedBytes ? kMostDecoded : kAbreast;
+  for (int at = 0; at < count; at += together) {
+    Decoded decoded[kMostDecoded];
+    int here = std::min(together, count - at);
+    for (int r = 0; r < here; r++) decoded[r] = decode_pairs<F>(m, groups, first, at + r, levels, decoded_room + r * size);
+    for (int r = here; r < together; r++) decoded[r] = decoded[here - 1];  // what it gives is written over or never read
+    several_rows<F::kCodes>(decoded, here, pair_blocks_of(m), rows, sums + at);
   }
   float added[kTile];
   for (int i = 0; F::kCodes && i < rows.count; i++) {
@@ -122,24 +157,24 @@ static inline void with_pair_form(const Matrix& m, Body body) {
 template <class Out>
 static void pair_product(const Matrix& m, const uint16_t* x, int count, const float* biases, typename Out::stored* out) {
   size_t width = pair_width(m), groups = group_line(m);
-  std::vector<uint16_t> arranged(width * count);
-  std::vector<float> sums_of_groups(groups * count);
+  Room<uint16_t> arranged(width * count);
+  Room<float> sums_of_groups(groups * count);
   for (int i = 0; i < count; i++) {
     arrange_pairs(m, x + static_cast<size_t>(i) * m.columns, arranged.data() + i * width);
     if (groups) group_sums(m, x + static_cast<size_t>(i) * m.columns, groups, sums_of_groups.data() + i * groups);
   }
   PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, count};
-  int tiles = static_cast<int>((m.rows + kTile - 1) / kTile), pieces = std::min(tiles, (count == 1 ? 2 : 16) * threads());
+  int tiles = static_cast<int>((m.rows + kTile - 1) / kTile), pieces = std::min(tiles, (count <= kFew ? 2 : 16) * threads());
   auto body = [&](int piece) {
-    thread_local std::vector<float> room;
-    size_t before = group_room(m) + 32 * static_cast<size_t>(pair_blocks_of(m)) + width;
+    thread_local Room<float> room;
+    size_t before = group_room(m) + kMostDecoded * decoded_floats(m);
     size_t needed = before + static_cast<size_t>(count) * kTile;
     if (room.size() < needed) room.resize(needed);
     float* sums = room.data() + before;
     int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
     int to = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
     with_pair_form(m, [&](auto form) {
-      auto* tile = count == 1 ? single_tile<decltype(form)> : several_tile<decltype(form)>;
+      auto* tile = count <= kFew ? few_tile<decltype(form)> : several_tile<decltype(form)>;
       for (int t = from; t < to; t++) {
         uint32_t first = static_cast<uint32_t>(t) * kTile;
         int height = static_cast<int>(std::min<uint32_t>(kTile, m.rows - first));

@@ -14,6 +14,13 @@ static inline uint32_t block_columns(const Matrix& m) { return m.kind == kCodes8
 static inline int pair_blocks_of(const Matrix& m) { return static_cast<int>((m.columns + block_columns(m) - 1) / block_columns(m)); }
 static inline size_t pair_width(const Matrix& m) { return static_cast<size_t>(pair_blocks_of(m)) * kVectors * 32; }
 
+// The sum of a vector in the tree in which `sum16` adds: within quarters first.
+static inline float sum_of_quarters(V a) {
+  V two = a + V{_mm512_permute_ps(a.v, 0x4e)}, quarter = two + V{_mm512_permute_ps(two.v, 0xb1)};
+  V half = quarter + V{_mm512_shuffle_f32x4(quarter.v, quarter.v, 0x4e)};
+  return _mm512_cvtss_f32((half + V{_mm512_shuffle_f32x4(half.v, half.v, 0xb1)}).v);
+}
+
 static inline bool is_bfloat16(float value) { return (to_bits(value) & 0xffff) == 0; }
 
 // Codes that stand for themselves: 0, 1, 2 ...

@@ -9,6 +9,7 @@
 #include "kernels.h"
 #include "matrix.h"
 #include "pool.h"
+#include "room.h"
 
 namespace masu {
 namespace portable {

@@ -138,14 +138,14 @@ static void product(const Matrix& m, const void* x_, int rows, const float* bias
   size_t width = static_cast<size_t>(blocks_of(m)) * kBlock;
   auto* x = static_cast<const typename In::stored*>(x_);
   auto* out = static_cast<typename Out::stored*>(out_);
-  std::vector<float> arranged(width * static_cast<size_t>(std::min(rows, kRowsAtOnce)));
+  Room<float> arranged(width * static_cast<size_t>(std::min(rows, kRowsAtOnce)));
   int tiles = static_cast<int>((m.rows + kTile - 1) / kTile);
   int pieces = std::min(tiles, rows == 1 ? 4 * threads() : 16 * threads());
   for (int start = 0; start < rows; start += kRowsAtOnce) {
     int count = std::min(rows - start, kRowsAtOnce);
     arrange<In>(m, x + static_cast<size_t>(start) * m.columns, count, arranged.data());
     auto body = [&](int piece) {
-      thread_local std::vector<float> room;
+      thread_local Room<float> room;
       size_t needed = group_room(m) + 4 * width + static_cast<size_t>(count) * kTile;
       if (room.size() < needed) room.resize(needed);
       float* sums = room.data() + group_room(m) + 4 * width;
@@ -168,7 +168,7 @@ static void product(const Matrix& m, const void* x_, int rows, const float* bias
 template <class T>
 static void lookup(const Matrix& m, const int32_t* ids, int count, void* out_) {
   size_t width = static_cast<size_t>(blocks_of(m)) * kBlock;
-  std::vector<float> room(group_room(m) + 2 * width);
+  Room<float> room(group_room(m) + 2 * width);
   float *decoded = room.data() + group_room(m), *plain = decoded + width;
   auto* signs = reinterpret_cast<const int32_t*>(m.input_signs);
   V levels = levels_of(m);
