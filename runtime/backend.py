@@ -40,11 +40,14 @@ class Backend(ArrayOperations):
         dtypes: the activations it computes in.
         xp: the array namespace (numpy, jax.numpy ...).
         reads_in_place: `hold` wants matrices where they are stored, and copies none.
+        longest_step: rows of the steps in which a long prompt is read; 0 where they are the same as
+            for a short one. More rows read weights less often, and need more memory.
     """
 
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]]
     reads_in_place: ClassVar[bool] = False
+    longest_step: ClassVar[int] = 0
 
     def default_dtype(self, stored: str) -> str:
         """Activations for a package whose parameters have this type (the file's name for it)."""

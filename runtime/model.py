@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ class Decoder:
         """As `advance`, but with logits `[vocab]` of the last token only."""
         state, tokens = self._take(state, ids)
         tokens, _ = self._with_pending(state, tokens)
-        *chunks, last = _chunks(tokens)
+        *chunks, last = _chunks(tokens, self.backend.longest_step)
         for chunk in chunks:
             self._run(state, chunk)
         row = self._last_row(state, last)
@@ -198,7 +199,7 @@ class Decoder:
         state.position, state.pending = state.position - len(again), ()
         if len(again) + len(tokens) <= PREFILL:
             return np.concatenate([again, tokens]), len(again)
-        for chunk in _chunks(again):
+        for chunk in _chunks(again, self.backend.longest_step):
             self._run(state, chunk)
         return tokens, 0
 
@@ -225,7 +226,7 @@ class Decoder:
 
     def _run(self, state: State, ids: np.ndarray) -> Array:
         """One step, which updates the state; the stream `[rows, width]`, padding included."""
-        padded = np.pad(ids, (0, 0 if len(ids) == 1 else PREFILL - len(ids)))
+        padded = np.pad(ids, (0, PREFILL - len(ids) if 1 < len(ids) < PREFILL else 0))
         position, length = self._move(state, len(ids))
         entered = self._enter(self._entry, padded, position, state.rotations)
         x, state.layers = self._stack.run(entered, state.layers, position, length)
@@ -244,6 +245,8 @@ class Decoder:
             state.layers = self._stack.grow(state.layers, state.capacity)
 
 
-def _chunks(tokens: np.ndarray) -> list[np.ndarray]:
-    """The ids in steps of at most `PREFILL`."""
-    return [tokens[at : at + PREFILL] for at in range(0, len(tokens), PREFILL)]
+def _chunks(tokens: np.ndarray, longest: int = 0) -> list[np.ndarray]:
+    """The ids in steps of `longest` as far as they fill them, then of at most `PREFILL`."""
+    long = len(tokens) // longest * longest if longest else 0
+    starts = [*range(0, long, longest or 1), *range(long, len(tokens), PREFILL), len(tokens)]
+    return [tokens[start:end] for start, end in pairwise(starts)]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from golden import GOLDEN
 from shared_backends import shared_backend
+from tensor_sources import Random, edited, layers_of
 
 from masu.cli.bench import judge
 from masu.runtime.backends import why_not
@@ -140,6 +141,23 @@ def test_a_prompt_in_pieces_of_any_size_leaves_the_same_bits(case: str) -> None:
             logits, state = model.last_logits(state, part)
         found.append((logits.tobytes(), *(leaf.tobytes() for leaf in leaves(state.layers, length))))
     assert found[0] == found[1] == found[2]
+
+
+@needs_kernels
+def test_the_long_steps_of_a_prompt_leave_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def longer(decoder: dict) -> None:
+        for each in layers_of(decoder):
+            each["rope_config"]["max_sequence_length"] = 512
+
+    config = edited(Package.open(GOLDEN / "llama-tied/engine").config, longer)
+    backend = shared_backend("native")
+    found = []
+    for longest in (0, 128):
+        monkeypatch.setattr(type(backend), "longest_step", longest)
+        model = load_model(Random(config), dtype="bfloat16", backend=backend)
+        logits, state = model.last_logits(model.start(400), np.arange(300) % 30)
+        found.append((logits.tobytes(), *(leaf.tobytes() for leaf in leaves(state.layers, 300))))
+    assert found[0] == found[1]
 
 
 def leaves(node: Any, length: int) -> list[np.ndarray]:

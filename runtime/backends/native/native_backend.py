@@ -27,6 +27,7 @@ class NativeBackend(StepBackend):
 
     name = "native"
     reads_in_place = True
+    longest_step = 512
 
     def __init__(self) -> None:
         super().__init__()
