@@ -153,6 +153,12 @@ static inline void with_pair_form(const Matrix& m, Body body) {
   }
 }
 
+// Pieces are taken in turns: the ones that a thread takes shall follow each other in memory.
+static inline int in_runs(int ticket, int pieces, int runs) {
+  int lines = pieces / runs;
+  return ticket < lines * runs ? ticket % lines * runs + ticket / lines : ticket;
+}
+
 // Some rows, all of them ordinary.
 template <class Out>
 static void pair_product(const Matrix& m, const uint16_t* x, int count, const float* biases, typename Out::stored* out) {
@@ -164,8 +170,9 @@ static void pair_product(const Matrix& m, const uint16_t* x, int count, const fl
     if (groups) group_sums(m, x + static_cast<size_t>(i) * m.columns, groups, sums_of_groups.data() + i * groups);
   }
   PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, count};
-  int tiles = static_cast<int>((m.rows + kTile - 1) / kTile), pieces = std::min(tiles, (count <= kFew ? 2 : 16) * threads());
-  auto body = [&](int piece) {
+  int tiles = static_cast<int>((m.rows + kTile - 1) / kTile), runs = count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
+  auto body = [&](int ticket) {
+    int piece = in_runs(ticket, pieces, runs);
     thread_local Room<float> room;
     size_t before = group_room(m) + kMostDecoded * decoded_floats(m);
     size_t needed = before + static_cast<size_t>(count) * kTile;
