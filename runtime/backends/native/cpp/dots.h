@@ -14,12 +14,13 @@ static inline const uint8_t* tile_row(const Matrix& m, uint32_t first, int at) {
   return reinterpret_cast<const uint8_t*>(m.weights) + (static_cast<size_t>(first) + at) * m.row_bytes;
 }
 
-// What a product by pairs needs of its rows: arranged, and the sums of their groups.
+// What a product by pairs needs of its rows: each as `pieces` arranged rows of bfloat16 that it is
+// the sum of, and the sums of its groups.
 struct PairRows {
   const uint16_t* x;
   const float* sums;
   size_t width, groups;
-  int count;
+  int count, pieces;
 };
 
 // Sums [kCount][kRows], sixteen or one of them, to out[row * kTile + weight row].
@@ -47,7 +48,7 @@ struct Decoded {
 constexpr int kAbreast = 4;  // rows of weights, and of numbers, whose products are summed side by side
 
 // Four decoded rows times `kRows` rows; out[row * kTile + weight row].
-template <bool kCodes, int kRows>
+template <bool kCodes, int kPieces, int kRows>
 static inline void several_pairs(const Decoded* decoded, int blocks, const uint16_t* x, float* out) {
   constexpr int kBlockSize = kVectors * 32;
   size_t width = static_cast<size_t>(blocks) * kBlockSize;
@@ -57,15 +58,16 @@ static inline void several_pairs(const Decoded* decoded, int blocks, const uint1
   for (int b = 0; b < blocks; b++) {
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; i++) {
-      const uint16_t* each = x + i * width + b * kBlockSize;
+      const uint16_t* each = x + i * kPieces * width + b * kBlockSize;
       V made[kAbreast];
 #pragma GCC unroll 4
       for (int r = 0; r < kAbreast; r++) made[r] = kCodes ? set1(0.0f) : sums[i * kAbreast + r];
-#pragma GCC unroll 4
-      for (int s = 0; s < kVectors; s++)
+#pragma GCC unroll 8
+      for (int s = 0; s < kPieces * kVectors; s++)
 #pragma GCC unroll 4
         for (int r = 0; r < kAbreast; r++)
-          made[r] = dot(made[r], load_bits(decoded[r].levels + b * kBlockSize + 32 * s), load_bits(each + 32 * s));
+          made[r] = dot(made[r], load_bits(decoded[r].levels + b * kBlockSize + 32 * (s % kVectors)),
+                        load_bits(each + s / kVectors * width + 32 * (s % kVectors)));
 #pragma GCC unroll 4
       for (int r = 0; r < kAbreast; r++) {
         V& sum = sums[i * kAbreast + r];
@@ -80,12 +82,15 @@ static inline void several_pairs(const Decoded* decoded, int blocks, const uint1
 }
 
 // Rows of numbers are gone through four at a time: they stay near while all that is decoded passes.
-template <bool kCodes>
+template <bool kCodes, int kPieces>
 static void several_rows(const Decoded* decoded, int count, int blocks, const PairRows& rows, float* out) {
   for (int i = 0; i < rows.count; i += kAbreast) {
-    const uint16_t* x = rows.x + i * rows.width;
+    const uint16_t* x = rows.x + i * kPieces * rows.width;
     int left = std::min(kAbreast, rows.count - i);
-    auto* body = left == 4 ? several_pairs<kCodes, 4> : left == 3 ? several_pairs<kCodes, 3> : left == 2 ? several_pairs<kCodes, 2> : several_pairs<kCodes, 1>;
+    auto* body = left == 4   ? several_pairs<kCodes, kPieces, 4>
+                 : left == 3 ? several_pairs<kCodes, kPieces, 3>
+                 : left == 2 ? several_pairs<kCodes, kPieces, 2>
+                             : several_pairs<kCodes, kPieces, 1>;
     for (int r = 0; r < count; r += kAbreast) body(decoded + r, blocks, x, out + i * kTile + r);
   }
 }
@@ -126,7 +131,8 @@ static void several_tile(const Matrix& m, uint32_t first, int count, const PairR
     int here = std::min(together, count - at);
     for (int r = 0; r < here; r++) decoded[r] = decode_pairs<F>(m, groups, first, at + r, levels, decoded_room + r * size);
     for (int r = here; r < together; r++) decoded[r] = decoded[here - 1];  // what it gives is written over or never read
-    several_rows<F::kCodes>(decoded, here, pair_blocks_of(m), rows, sums + at);
+    auto* body = rows.pieces == 1 ? several_rows<F::kCodes, 1> : several_rows<F::kCodes, 2>;
+    body(decoded, here, pair_blocks_of(m), rows, sums + at);
   }
   float added[kTile];
   for (int i = 0; F::kCodes && i < rows.count; i++) {
@@ -159,17 +165,30 @@ static inline int in_runs(int ticket, int pieces, int runs) {
   return ticket < lines * runs ? ticket % lines * runs + ticket / lines : ticket;
 }
 
-// Some rows, all of them ordinary.
-template <class Out>
-static void pair_product(const Matrix& m, const uint16_t* x, int count, const float* biases, typename Out::stored* out) {
-  size_t width = pair_width(m), groups = group_line(m);
-  Room<uint16_t> arranged(width * count);
-  Room<float> sums_of_groups(groups * count);
-  for (int i = 0; i < count; i++) {
-    arrange_pairs(m, x + static_cast<size_t>(i) * m.columns, arranged.data() + i * width);
-    if (groups) group_sums(m, x + static_cast<size_t>(i) * m.columns, groups, sums_of_groups.data() + i * groups);
+// A row as bfloat16, and what that leaves of it: nothing of bfloat16, and of a half (11 bits) what
+// bfloat16 (8 bits) holds exactly.
+template <class In>
+static inline void split(const uint16_t* x, size_t columns, uint16_t* out) {
+  for (size_t c = 0; c < columns; c += 16) {
+    int count = static_cast<int>(std::min<size_t>(16, columns - c));
+    V all = load_some<In>(x + c, count), first = rounded<BF16>(all);
+    store_some<BF16>(first, count, out + c);
+    store_some<BF16>(all - first, count, out + columns + c);
   }
-  PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, count};
+}
+
+// Some rows, all of them ordinary: `x` is their first pieces, side by side with the others.
+template <class Out>
+static void pair_product(const Matrix& m, const uint16_t* x, int count, int piece_count, const float* biases, typename Out::stored* out) {
+  size_t width = pair_width(m), groups = group_line(m);
+  Room<uint16_t> arranged(width * count * piece_count);
+  Room<float> sums_of_groups(groups * count);
+  for (int i = 0; i < count * piece_count; i++) {
+    const uint16_t* piece = x + static_cast<size_t>(i) * m.columns;
+    arrange_pairs(m, piece, arranged.data() + i * width);
+    if (groups) add_group_sums(m, piece, sums_of_groups.data() + i / piece_count * groups);
+  }
+  PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, count, piece_count};
   int tiles = static_cast<int>((m.rows + kTile - 1) / kTile), runs = count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
   auto body = [&](int ticket) {
     int piece = in_runs(ticket, pieces, runs);
@@ -181,7 +200,8 @@ static void pair_product(const Matrix& m, const uint16_t* x, int count, const fl
     int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
     int to = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
     with_pair_form(m, [&](auto form) {
-      auto* tile = count <= kFew ? few_tile<decltype(form)> : several_tile<decltype(form)>;
+      using F = decltype(form);
+      auto* tile = count > kFew ? several_tile<F> : piece_count == 1 ? few_tile<F, 1> : few_tile<F, 2>;
       for (int t = from; t < to; t++) {
         uint32_t first = static_cast<uint32_t>(t) * kTile;
         int height = static_cast<int>(std::min<uint32_t>(kTile, m.rows - first));
@@ -194,17 +214,22 @@ static void pair_product(const Matrix& m, const uint16_t* x, int count, const fl
 }
 
 // Runs of ordinary rows by pairs, the others one by one in floats.
-template <class Out>
+template <class In, class Out>
 static void product_by_pairs(const Matrix& m, const void* x_, int rows, const float* biases, void* out_) {
+  constexpr int kPieces = std::is_same<In, BF16>::value ? 1 : 2;
   auto* x = static_cast<const uint16_t*>(x_);
   auto* out = static_cast<typename Out::stored*>(out_);
+  size_t columns = m.columns;
+  Room<uint16_t> pieces(kPieces > 1 ? rows * columns * kPieces : 0);
+  for (int i = 0; kPieces > 1 && i < rows; i++) split<In>(x + i * columns, columns, pieces.data() + i * columns * kPieces);
+  const uint16_t* first = kPieces > 1 ? pieces.data() : x;
+  auto is_fit = [&](int row) { return is_ordinary(first + row * columns * kPieces, m.columns); };
   for (int start = 0; start < rows;) {
     int end = start;
-    while (end < rows && end - start < kRowsAtOnce && is_ordinary(x + static_cast<size_t>(end) * m.columns, m.columns)) end++;
-    const uint16_t* from = x + static_cast<size_t>(start) * m.columns;
+    while (end < rows && end - start < kRowsAtOnce && is_fit(end)) end++;
     auto* to = out + static_cast<size_t>(start) * m.rows;
-    if (end == start) product<BF16, Out>(m, from, 1, biases, to), end++;
-    else pair_product<Out>(m, from, end - start, biases, to);
+    if (end == start) product<In, Out>(m, x + start * columns, 1, biases, to), end++;
+    else pair_product<Out>(m, first + start * columns * kPieces, end - start, kPieces, biases, to);
     start = end;
   }
 }

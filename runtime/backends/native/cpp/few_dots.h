@@ -14,7 +14,7 @@ struct Unit {
 };
 
 // Adds a block of `kRows` rows of weights times as much of `kCount` rows of numbers, to [kCount][kRows].
-template <class F, bool kWhole, int kRows, int kCount>
+template <class F, bool kWhole, int kPieces, int kRows, int kCount>
 static inline void add_block(const Matrix& m, const Unit& unit, int block, const float* scales, const Groups& groups,
                              __m512i levels, const PairRows& x, V* sums) {
   constexpr bool kInFours = F::kCodes && !F::kByRow && F::kGroups < 8 && kRows >= 4;
@@ -35,10 +35,11 @@ static inline void add_block(const Matrix& m, const Unit& unit, int block, const
     V scale = kInFours ? of_row(four, r % 4) : F::kCodes ? lane_scales<F>(scales + r * groups.row_step, groups.group_step) : four;
 #pragma GCC unroll 4
     for (int i = 0; i < kCount; i++) {
-      const uint16_t* each = x.x + i * x.width + block * kVectors * 32;
+      const uint16_t* each = x.x + i * kPieces * x.width + block * kVectors * 32;
       V& sum = sums[i * kRows + r];
       V made = F::kCodes ? set1(0.0f) : sum;
-      for (int s = 0; s < kVectors; s++) made = dot(made, w[s], load_bits(each + 32 * s));
+      for (int s = 0; s < kPieces * kVectors; s++)
+        made = dot(made, w[s % kVectors], load_bits(each + s / kVectors * x.width + 32 * (s % kVectors)));
       sum = F::kCodes ? fma(made, scale, sum) : made;
     }
   }
@@ -46,7 +47,7 @@ static inline void add_block(const Matrix& m, const Unit& unit, int block, const
 
 // `kRows` rows of weights times `kCount` rows of numbers; out[row * kTile + weight row]. `scales` are
 // those of the first row of weights.
-template <class F, int kRows, int kCount>
+template <class F, int kPieces, int kRows, int kCount>
 static inline void few_pairs(const Matrix& m, const Unit& unit, const float* scales, const Groups& groups, __m512i levels,
                              const PairRows& x, float* out) {
   auto scales_of = [&](int block) {
@@ -56,8 +57,8 @@ static inline void few_pairs(const Matrix& m, const Unit& unit, const float* sca
   V sums[kRows * kCount];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows * kCount; i++) sums[i] = set1(0.0f);
-  for (int b = 0; b < whole; b++) add_block<F, true, kRows, kCount>(m, unit, b, scales_of(b), groups, levels, x, sums);
-  if (whole < pair_blocks_of(m)) add_block<F, false, kRows, kCount>(m, unit, whole, scales_of(whole), groups, levels, x, sums);
+  for (int b = 0; b < whole; b++) add_block<F, true, kPieces, kRows, kCount>(m, unit, b, scales_of(b), groups, levels, x, sums);
+  if (whole < pair_blocks_of(m)) add_block<F, false, kPieces, kRows, kCount>(m, unit, whole, scales_of(whole), groups, levels, x, sums);
   V held[kRows * kCount];  // sums that are pointed at would be written to memory all along
 #pragma GCC unroll 16
   for (int i = 0; i < kRows * kCount; i++) held[i] = sums[i];
@@ -65,7 +66,7 @@ static inline void few_pairs(const Matrix& m, const Unit& unit, const float* sca
 }
 
 // A tile times a few rows, at most four at a time.
-template <class F>
+template <class F, int kPieces>
 static void few_tile(const Matrix& m, uint32_t first, int count, const PairRows& rows, float* room, float* out) {
   Groups groups = unpack_pair_groups(m, first, count, room);
   __m512i levels = levels_of_pairs<F>(m);
@@ -73,7 +74,7 @@ static void few_tile(const Matrix& m, uint32_t first, int count, const PairRows&
   bool has_lines = F::kCodes && !F::kByRow && has_plain_groups(m);
   for (int i = 0, together; i < rows.count; i += together) {
     together = rows.count - i >= 4 ? 4 : rows.count - i >= 2 ? 2 : 1;
-    PairRows x{rows.x + i * rows.width, nullptr, rows.width, 0, together};
+    PairRows x{rows.x + i * kPieces * rows.width, nullptr, rows.width, 0, together, kPieces};
     const int height = 16 / together;
     const size_t span = height * static_cast<size_t>(m.row_bytes), ahead = (kPairsAhead + span - 1) / span * span;
     for (int at = 0; at < count;) {
@@ -84,10 +85,10 @@ static void few_tile(const Matrix& m, uint32_t first, int count, const PairRows&
       const float* scales = groups.scales + static_cast<size_t>(at) * groups.row_step;
       float* to = out + i * kTile + at;
       bool is_whole = at + height <= count;
-      auto* body = together == 4 ? few_pairs<F, 4, 4> : together == 2 ? few_pairs<F, 8, 2> : few_pairs<F, 16, 1>;
+      auto* body = together == 4 ? few_pairs<F, kPieces, 4, 4> : together == 2 ? few_pairs<F, kPieces, 8, 2> : few_pairs<F, kPieces, 16, 1>;
       if (is_whole) body(m, unit, scales, groups, levels, x, to);
       for (int j = 0; !is_whole && j < together; j++)
-        few_pairs<F, 1, 1>(m, unit, scales, groups, levels, {x.x + j * x.width, nullptr, x.width, 0, 1}, to + j * kTile);
+        few_pairs<F, kPieces, 1, 1>(m, unit, scales, groups, levels, {x.x + j * kPieces * x.width, nullptr, x.width, 0, 1, kPieces}, to + j * kTile);
       at += is_whole ? height : 1;
     }
   }

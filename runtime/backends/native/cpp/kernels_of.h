@@ -21,10 +21,10 @@ static void product_of(const Matrix& m, const void* x, int rows, const float* bi
 
 static void any_product(const Matrix& m, uint32_t type, const void* x, int rows, const float* biases, bool wide, void* out) {
 #if defined(MASU_PAIRS)
-  if (type == kBF16 && has_dots(m)) {
-    wide ? product_by_pairs<F32>(m, x, rows, biases, out) : product_by_pairs<BF16>(m, x, rows, biases, out);
-    return;
-  }
+  if (type == kBF16 && has_dots(m))
+    return wide ? product_by_pairs<BF16, F32>(m, x, rows, biases, out) : product_by_pairs<BF16, BF16>(m, x, rows, biases, out);
+  if (type == kF16 && has_dots(m))
+    return wide ? product_by_pairs<F16, F32>(m, x, rows, biases, out) : product_by_pairs<F16, F16>(m, x, rows, biases, out);
 #endif
   if (type == kF32) product_of<F32>(m, x, rows, biases, wide, out);
   else if (type == kF16) product_of<F16>(m, x, rows, biases, wide, out);

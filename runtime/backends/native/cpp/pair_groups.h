@@ -2,13 +2,12 @@
 //
 // Included for processors that have products of bfloat16 pairs.
 
-// The sum of each group's activations; zeros past the last group.
-static inline void group_sums(const Matrix& m, const uint16_t* x, size_t groups, float* out) {
-  std::fill(out, out + groups, 0.0f);
+// Adds the sum of each group's numbers.
+static inline void add_group_sums(const Matrix& m, const uint16_t* x, float* out) {
   for (uint32_t c = 0; c < m.columns; c += m.group_size) {
     V sums = set1(0.0f);
     for (uint32_t i = 0; i < m.group_size; i += 16) sums = sums + load(x + c + i, BF16());
-    out[c / m.group_size] = sum(sums);
+    out[c / m.group_size] += sum(sums);
   }
 }
 
