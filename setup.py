@@ -15,7 +15,7 @@ SOURCES = Path("runtime/backends/native/cpp")
 FILES = [
     *("portable.cpp", "avx2.cpp", "avx512.cpp", "avx512bf16.cpp", "pool.cpp"),
     *("handlers.cpp", "between_handlers.cpp", "experts_handler.cpp", "step_handlers.cpp"),
-    *("arithmetic.cpp", "program.cpp"),
+    *("arithmetic.cpp", "move.cpp", "program.cpp"),
 ]
 
 # Where the compiler may not fuse a product and a sum, every build computes the same bits.

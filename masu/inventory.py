@@ -15,7 +15,7 @@ from masu.machine import cpu_name
 from masu.quantizers.methods import method_names
 from masu.runtime.backend import Backend
 from masu.runtime.backends import backend_names, load_backend, why_not
-from masu.runtime.weights import Weight
+from masu.runtime.weights import Weight, held_bytes
 from masu.specs.dtypes import NUMPY_DTYPES
 from masu.specs.engines import ENGINES
 from masu.specs.formats import WEIGHT_FORMAT, FullPrecisionSpec, WeightFormat
@@ -176,9 +176,9 @@ def _is_kept(backend: Backend, spec: WeightFormat) -> bool:
     }
     stored = Weight(spec, arrays, shape, "group_major")
     held = backend.hold(stored, NUMPY_DTYPES["BF16"])
-    if held.in_place or not isinstance(held.format, FullPrecisionSpec):
+    if not isinstance(held.format, FullPrecisionSpec):
         return True
-    return held.format == spec and held.arrays["weights"].nbytes == arrays["weights"].nbytes
+    return held.format == spec and held_bytes(held) == held_bytes(stored)
 
 
 def _kernels(name: str) -> Iterator[KernelEntry]:

@@ -17,8 +17,8 @@ class Weight:
     """The matrix `[..., rows, columns]` of `shape`, as stored (`specs.tensors.Matrix`).
 
     `arrays` are the backend's own arrays by the format's suffixes; everything else is static.
-    Where a backend reads the stored bytes themselves, `in_place` says how many there are, and its
-    arrays only point to them.
+    Where a backend's arrays only point to the bytes that it reads, `in_place` says how many these
+    are.
     """
 
     format: WeightFormat

@@ -67,15 +67,10 @@ def test_what_does_not_fit_is_refused_at_once() -> None:
         masu.bench(GOLDEN / "llama-tied" / "hf")
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [("llama-tied", None), ("llama-other-specs", "a transposition")]
-)
-def test_it_says_whether_a_step_is_a_program_of_kernels(name: str, reason: str | None) -> None:
-    pytest.importorskip("masu.runtime.backends.native.native_backend")
+@pytest.mark.parametrize(("backend", "reason"), [("native", None), ("numpy", "the numpy backend")])
+def test_it_says_whether_a_step_is_a_program_of_kernels(backend: str, reason: str | None) -> None:
     try:
-        found = masu.bench(
-            GOLDEN / name / "engine", backend="native", prompt_tokens=3, new_tokens=2, rounds=1
-        )
+        found = masu.bench(PACKAGE, backend=backend, prompt_tokens=3, new_tokens=2, rounds=1)
     except RequestError as missing:
         pytest.skip(str(missing))
     *_, last = found

@@ -1,6 +1,6 @@
 """Native kernels: stored weights are read in place, and every reduction is row-invariant.
 
-What they do not serve goes the way of the plain JAX backend.
+Weights in formats that no kernel reads are decoded to float32 when a package is loaded.
 """
 
 from masu.runtime.backends.native.native_backend import NativeBackend

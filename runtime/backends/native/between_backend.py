@@ -14,7 +14,6 @@ from masu.runtime.weights import Weight
 from masu.specs.blocks.dense_mlp import DenseMLPConfig
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.blocks.plain_mlp import PlainMLPConfig
-from masu.specs.formats.d4s4 import D4S4Spec
 
 TABLE = "vector_table"
 """The only array of a D4S4 table that the kernels serve: see `vector_tables.described_table`."""
@@ -28,8 +27,7 @@ class BetweenBackend(JaxBackend):
     # Tables of vectors.
 
     def hold(self, weight: Weight, dtype: np.dtype) -> Weight:
-        if not isinstance(weight.format, D4S4Spec):
-            return super().hold(weight, dtype)
+        """A D4S4 table; the others are products' matrices."""
         held = sum(array.nbytes for array in weight.arrays.values())
         table = jax.device_put(described_table(weight), may_alias=True)
         return Weight(weight.format, {TABLE: table}, weight.shape, weight.planes, held)

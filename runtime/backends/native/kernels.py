@@ -15,7 +15,8 @@ class Kernel:
         target: its name in the library, and for XLA.
         operations: of `Backend`, that it computes. The reference is the same operation of the
             numpy backend on float64.
-        serves: the formats and sizes that it takes; everything else goes to plain JAX.
+        serves: the formats and sizes that it takes. Other formats become float32 at load, other
+            sizes go to plain JAX.
         accumulator: what it sums in, and in which order.
         is_row_invariant: a row's bits do not depend on how many rows share the call.
         non_finite: what becomes of infinities and NaN.
@@ -202,5 +203,5 @@ KERNELS = (
 )
 """No kernel writes into its operands, nor past its outputs."""
 
-PROGRAM_ONLY = ("masu_arithmetic",)
-"""No operation of `Backend`: sums and choices between kernels, which programs do as XLA would."""
+PROGRAM_ONLY = ("masu_arithmetic", "masu_move")
+"""No operations of `Backend`: what stands between kernels, which programs do as XLA would."""

@@ -16,10 +16,11 @@ from masu.runtime.backends.native.step_backend import StepBackend
 from masu.runtime.weights import Weight
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.errors import RequestError
+from masu.specs.formats.d4s4 import D4S4Spec
 
 
 class NativeBackend(StepBackend):
-    """Weights stay as they are stored; XLA runs what lies between the kernels.
+    """Weights stay as they are stored, where kernels read them so; else they become float32.
 
     Raises:
         ImportError: the kernels were not built, or cannot be loaded.
@@ -61,10 +62,13 @@ class NativeBackend(StepBackend):
         library.set_threads(count)
 
     def hold(self, weight: Weight, dtype: np.dtype) -> Weight:
+        if isinstance(weight.format, D4S4Spec):
+            return super().hold(weight, dtype)
         try:
             words = described(weight)
         except Unserved:
-            return super().hold(weight, dtype)
+            weight = weight.decoded(np.dtype(np.float32))
+            words = described(weight)
         held = sum(array.nbytes for array in weight.arrays.values())
         # An alias of the words, which keep what they point to: XLA holds on to them while it runs.
         matrix = jax.device_put(words, may_alias=True)

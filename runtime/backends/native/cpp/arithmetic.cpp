@@ -83,6 +83,7 @@ ffi::Error* masu_arithmetic(ffi::Frame* frame) {
   if (operation == kAdd && a == 1 && b == 1 && left->type == out->type && right->type == out->type) {
     if (out->type == ffi::kF32) return add<F32>(left, right, count, out), nullptr;
     if (out->type == ffi::kBF16) return add<BF16>(left, right, count, out), nullptr;
+    if (out->type == ffi::kF16) return add<F16>(left, right, count, out), nullptr;
   }
   for (int64_t i = 0; i < count; i++) set(out, i, made(operation, value_at(left, a * i), value_at(right, b * i), value_at(last, c * i)));
   return nullptr;

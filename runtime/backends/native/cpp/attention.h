@@ -105,6 +105,22 @@ static inline void gather(const float* v, const float* shares, V kept, float* ou
   for (int s = 0; s < kStrips; s++) store(out + 16 * s, held[s]);
 }
 
+// The same from rows of a cache as they lie there.
+template <class T, int kStrips>
+static inline void gather_rows(const typename T::stored* v, int width, const float* shares, V kept, float* out) {
+  V held[kStrips];
+#pragma GCC unroll 4
+  for (int s = 0; s < kStrips; s++) held[s] = load(out + 16 * s) * kept;
+#pragma GCC unroll 16
+  for (int i = 0; i < kKeys; i++) {
+    V share = set1(shares[i]);
+#pragma GCC unroll 4
+    for (int s = 0; s < kStrips; s++) held[s] = fma(share, load_some<T>(v + i * width + 16 * s, 16), held[s]);
+  }
+#pragma GCC unroll 4
+  for (int s = 0; s < kStrips; s++) store(out + 16 * s, held[s]);
+}
+
 // The lanes of a block that stand for keys within the span; the others get no share.
 static inline V within(V scores, int start, Span seen) {
   if (start >= seen.from && start + kKeys <= seen.to) return scores;
@@ -115,9 +131,10 @@ static inline V within(V scores, int start, Span seen) {
   return load(lanes);
 }
 
-// Sixteen scores, and what they add to the output.
-static inline void attend_block(const AttentionCall& call, V scores, const float* v, int width, int start, Span seen,
-                                Running& run) {
+// Sixteen scores, and what they add to the output: by rows of values if there are any, else by strips.
+template <class T>
+static inline void attend_block(const AttentionCall& call, V scores, const typename T::stored* rows, const float* v,
+                                int width, int start, Span seen, Running& run) {
   if (call.cap != 0.0f) scores = tanh(scores / set1(call.cap)) * set1(call.cap);
   scores = within(scores, start, seen);
   float highest = largest_lane(scores), peak = highest > run.peak || highest != highest ? highest : run.peak;
@@ -128,6 +145,11 @@ static inline void attend_block(const AttentionCall& call, V scores, const float
   run.peak = peak;
   run.total = run.total * kept + sum(wide);
   int d = 0;
+  if (rows) {
+    for (; d + 64 <= width; d += 64) gather_rows<T, 4>(rows + d, width, shares, set1(kept), run.out + d);
+    for (; d < width; d += 16) gather_rows<T, 1>(rows + d, width, shares, set1(kept), run.out + d);
+    return;
+  }
   for (; d + 64 <= width; d += 64) gather<4>(v + d * kKeys, shares, set1(kept), run.out + d);
   for (; d < width; d += 16) gather<1>(v + d * kKeys, shares, set1(kept), run.out + d);
 }
@@ -152,16 +174,26 @@ template <class T>
 constexpr bool kHasPairs = false;
 #endif
 
-// Some queries of the heads of one group, and their way through one run of keys after the other.
+// Some queries of some heads of one group, and their way through one run of keys after the other.
 template <class T>
 struct Attending {
+  using Stored = typename T::stored;
+
   const AttentionCall& call;
-  int first_token, tokens, group, width = padded_width(call), heads = call.heads / call.groups, count = tokens * heads;
-  Room<float> room = Room<float>(static_cast<size_t>(width) * (2 * kKeys + 2 * count));
-  float *k = room.data(), *v = k + kKeys * width, *q = v + kKeys * width, *out = q + count * width;
+  int first_token, tokens, first_head, heads;
+  int width = padded_width(call), count = tokens * heads, group = first_head / (call.heads / call.groups);
+  float *k = room(static_cast<size_t>(width) * (2 * kKeys + 2 * count)), *v = k + kKeys * width;
+  float *q = v + kKeys * width, *out = q + count * width;
+
+  // Of this thread, until it attends again.
+  static float* room(size_t count) {
+    thread_local Room<float> held;
+    if (held.size() < count) held.resize(count);
+    return held.data();
+  }
 
   int token_of(int i) const { return first_token + i / heads; }
-  int head_of(int i) const { return group * heads + i % heads; }
+  int head_of(int i) const { return first_head + i % heads; }
   Span seen(int i) const { return seen_by(call, call.position + token_of(i)); }
 
   // The keys that any of the queries sees.
@@ -187,6 +219,12 @@ struct Attending {
     return scores_of(q + i * width, k, width) * set1(call.scale);
   }
 
+  // Values straight from the cache, where few queries share them and none is void; else null.
+  const Stored* values(int start) const {
+    if (count > 4 || call.width % 16 != 0 || start + kKeys > call.length) return nullptr;
+    return static_cast<const Stored*>(call.values) + (static_cast<size_t>(group) * call.capacity + start) * width;
+  }
+
   void take_queries() {
     for (int i = 0; i < count; i++) {
       auto* from = static_cast<const typename T::stored*>(call.queries) +
@@ -203,24 +241,26 @@ struct Attending {
     int end = std::min(span.to, (run + 1) * kRun);
     for (int start = std::max(span.from / kKeys * kKeys, run * kRun); start < end; start += kKeys) {
       if (!by_pairs(start)) widen_rows<T>(call, call.keys, group, start, width, k);
-      widen_rows<T>(call, call.values, group, start, width, v);
+      const Stored* rows = values(start);
+      if (!rows) widen_rows<T>(call, call.values, group, start, width, v);
       for (int i = 0; i < count; i++) {
         Span mine = seen(i);
         if (start + kKeys <= mine.from || start >= mine.to) continue;
-        attend_block(call, scores(i, start), v, width, start, mine, running[i]);
+        attend_block<T>(call, scores(i, start), rows, v, width, start, mine, running[i]);
       }
     }
   }
-
-  void finish(int i, const Running& whole) const {
-    auto* to = static_cast<typename T::stored*>(call.out) + (static_cast<size_t>(token_of(i)) * call.heads + head_of(i)) * call.width;
-    V total = set1(whole.total);
-    for (int d = 0; d < width; d += 16) {
-      V value = whole.total == 0.0f ? set1(0.0f) : load(whole.out + d) / total;
-      store_some<T>(value, call.width - d, to + d);
-    }
-  }
 };
+
+template <class T>
+static void store_row(const AttentionCall& call, int token, int head, const Running& whole) {
+  auto* to = static_cast<typename T::stored*>(call.out) + (static_cast<size_t>(token) * call.heads + head) * call.width;
+  V total = set1(whole.total);
+  for (int d = 0; d < call.width; d += 16) {
+    V value = whole.total == 0.0f ? set1(0.0f) : load(whole.out + d) / total;
+    store_some<T>(value, call.width - d, to + d);
+  }
+}
 
 // Where a query starts: a sink is a score that has no value.
 static inline Running before_keys(const AttentionCall& call, int head, float* out) {
@@ -230,7 +270,8 @@ static inline Running before_keys(const AttentionCall& call, int head, float* ou
 // Many tokens: eight of them share what is read of the cache.
 template <class T>
 static void attend_tokens(const AttentionCall& call, int first_token, int group) {
-  Attending<T> part{call, first_token, std::min(8, call.tokens - first_token), group};
+  int heads = call.heads / call.groups;
+  Attending<T> part{call, first_token, std::min(8, call.tokens - first_token), group * heads, heads};
   part.take_queries();
   std::vector<float> gathered(static_cast<size_t>(part.count) * part.width);
   std::vector<Running> whole(part.count), running(part.count);
@@ -240,34 +281,42 @@ static void attend_tokens(const AttentionCall& call, int first_token, int group)
     part.attend_run(run, running.data());
     for (int i = 0; i < part.count; i++) merge(whole[i], running[i], part.width);
   }
-  for (int i = 0; i < part.count; i++) part.finish(i, whole[i]);
+  for (int i = 0; i < part.count; i++) store_row<T>(call, part.token_of(i), part.head_of(i), whole[i]);
+}
+
+// How many heads of one token are worked on together: those of a group, which share what is read of
+// the cache, or one, where there would be too few pieces for all threads.
+template <class T>
+static int heads_together(const AttentionCall& call, int runs) {
+  int pieces = call.groups * runs;
+  bool is_cheap = kHasPairs<T> && call.width % 32 == 0;  // nothing is widened for each head anew
+  return threads() > 1 && pieces < (is_cheap ? 2 : 1) * threads() ? 1 : call.heads / call.groups;
 }
 
 // One token: runs of keys are shared out, too.
 template <class T>
 static void attend_one(const AttentionCall& call) {
-  int width = padded_width(call), heads = call.heads / call.groups;
   Span span = seen_by(call, call.position);
   int first = span.from / kRun, runs = std::max(1, (span.to + kRun - 1) / kRun - first);
+  int width = padded_width(call), heads = heads_together<T>(call, runs);
   size_t line = static_cast<size_t>(heads) * width;
-  std::vector<float> given(line * call.groups * runs);
+  std::vector<float> given(static_cast<size_t>(call.heads) * runs * width);
   std::vector<Running> running(static_cast<size_t>(call.heads) * runs);
   auto body = [&](int piece) {
-    Attending<T> part{call, 0, 1, piece / runs};
+    Attending<T> part{call, 0, 1, piece / runs * heads, heads};
     part.take_queries();
     Running* mine = running.data() + static_cast<size_t>(piece) * heads;
     part.attend_run(first + piece % runs, mine);
     std::copy_n(part.out, line, given.data() + piece * line);
     for (int i = 0; i < heads; i++) mine[i].out = given.data() + piece * line + i * width;
   };
-  parallel(call.groups * runs, body);
+  parallel(call.heads / heads * runs, body);
   std::vector<float> gathered(width);
   for (int head = 0; head < call.heads; head++) {
     std::fill(gathered.begin(), gathered.end(), 0.0f);
-    Attending<T> part{call, 0, 1, head / heads};
     Running whole = before_keys(call, head, gathered.data());
     for (int run = 0; run < runs; run++) merge(whole, running[(head / heads * runs + run) * heads + head % heads], width);
-    part.finish(head % heads, whole);
+    store_row<T>(call, 0, head, whole);
   }
 }
 

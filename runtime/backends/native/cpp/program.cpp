@@ -1,6 +1,8 @@
 // Programs, and the functions that Python builds and runs them with.
 #include "program.h"
 
+#include <string>
+
 #include "pool.h"
 
 namespace masu {
@@ -20,32 +22,44 @@ ffi::Error* remember(ffi::ErrorArgs* given) {
 
 }  // namespace
 
+void* Shelf::bytes(size_t size) {
+  constexpr size_t kBoard = 1 << 16, kAlignment = 8;
+  size = (size + kAlignment - 1) / kAlignment * kAlignment;
+  if (used + size > length) {
+    length = size > kBoard ? size : kBoard;
+    boards.push_back(std::make_unique<char[]>(length));
+    used = 0;
+  }
+  used += size;
+  return boards.back().get() + used - size;
+}
+
 void Program::add(Handler handler, const Operand* operands, int arguments, int count, const float* numbers,
                   int floats, const int32_t* sizes, int ints) {
-  Call& call = calls.emplace_back();
-  call.handler = handler;
-  call.buffers.resize(static_cast<size_t>(count));
+  Call* call = shelf.room<Call>(1);
+  auto** places = shelf.room<ffi::Buffer*>(static_cast<size_t>(count));
+  auto** values = shelf.room<void*>(2);
+  auto* lists = shelf.room<ffi::Array>(2);
   for (int i = 0; i < count; i++) {
     const Operand& from = operands[i];
-    auto& dims = call.dims.emplace_back(from.dims, from.dims + from.rank);
-    ffi::Buffer* to = &call.buffers[static_cast<size_t>(i)];
-    *to = {sizeof(ffi::Buffer), nullptr, from.type, nullptr, from.rank, dims.data()};
-    call.places.push_back(to);
-    if (uses.size() <= static_cast<size_t>(from.block)) uses.resize(static_cast<size_t>(from.block) + 1);
-    uses[static_cast<size_t>(from.block)].push_back({to, from.offset});
+    size_t block = static_cast<size_t>(from.block);
+    places[i] = shelf.room<ffi::Buffer>(1);
+    auto* dims = shelf.copy(from.dims, static_cast<size_t>(from.rank));
+    *places[i] = {sizeof(ffi::Buffer), nullptr, from.type, nullptr, from.rank, dims};
+    if (uses.size() <= block) uses.resize(block + 1);
+    uses[block].push_back({places[i], from.offset});
   }
-  call.numbers.assign(numbers, numbers + floats);
-  call.sizes.assign(sizes, sizes + ints);
-  call.lists[0] = {ffi::kF32, call.numbers.size(), call.numbers.data()};
-  call.lists[1] = {ffi::kS32, call.sizes.size(), call.sizes.data()};
-  for (int i = 0; i < 2; i++) call.values[i] = &call.lists[i];
-  call.frame = {};
-  call.frame.struct_size = sizeof(ffi::Frame);
-  call.frame.api = &kApi;
-  call.frame.stage = ffi::kExecute;
-  call.frame.args = {sizeof(ffi::Args), nullptr, arguments, nullptr, call.places.data()};
-  call.frame.rets = {sizeof(ffi::Args), nullptr, count - arguments, nullptr, call.places.data() + arguments};
-  call.frame.attrs = {sizeof(ffi::Attrs), nullptr, 2, nullptr, nullptr, call.values};
+  lists[0] = {ffi::kF32, static_cast<size_t>(floats), shelf.copy(numbers, static_cast<size_t>(floats))};
+  lists[1] = {ffi::kS32, static_cast<size_t>(ints), shelf.copy(sizes, static_cast<size_t>(ints))};
+  for (int i = 0; i < 2; i++) values[i] = &lists[i];
+  *call = {handler, {}};
+  call->frame.struct_size = sizeof(ffi::Frame);
+  call->frame.api = &kApi;
+  call->frame.stage = ffi::kExecute;
+  call->frame.args = {sizeof(ffi::Args), nullptr, arguments, nullptr, places};
+  call->frame.rets = {sizeof(ffi::Args), nullptr, count - arguments, nullptr, places + arguments};
+  call->frame.attrs = {sizeof(ffi::Attrs), nullptr, 2, nullptr, nullptr, values};
+  calls.push_back(call);
 }
 
 void Program::bind(int block, void* memory) {
@@ -55,8 +69,8 @@ void Program::bind(int block, void* memory) {
 
 const char* Program::run() {
   ExactDenormals exact;
-  for (Call& call : calls)
-    if (call.handler(&call.frame) != nullptr) return message.c_str();
+  for (Call* call : calls)
+    if (call->handler(&call->frame) != nullptr) return message.c_str();
   return nullptr;
 }
 

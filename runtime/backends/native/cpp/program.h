@@ -6,8 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "ffi.h"
@@ -23,6 +22,29 @@ struct Operand {
   const int64_t* dims;
 };
 
+// Memory that is given out piece after piece and lies side by side: weights push out of the caches
+// what a step reads only once, and a processor fetches in advance what it meets in its order.
+class Shelf {
+ public:
+  template <class T>
+  T* room(size_t count) {
+    return static_cast<T*>(bytes(count * sizeof(T)));
+  }
+
+  template <class T>
+  T* copy(const T* from, size_t count) {
+    T* to = room<T>(count);
+    for (size_t i = 0; i < count; i++) to[i] = from[i];
+    return to;
+  }
+
+ private:
+  void* bytes(size_t size);
+
+  std::vector<std::unique_ptr<char[]>> boards;
+  size_t used = 0, length = 0;
+};
+
 class Program {
  public:
   // The first `arguments` of the operands are read, the others written.
@@ -36,13 +58,6 @@ class Program {
  private:
   struct Call {
     Handler handler;
-    std::vector<ffi::Buffer> buffers;
-    std::vector<ffi::Buffer*> places;
-    std::deque<std::vector<int64_t>> dims;
-    std::vector<float> numbers;
-    std::vector<int32_t> sizes;
-    ffi::Array lists[2];
-    void* values[2];
     ffi::Frame frame;
   };
   struct Use {
@@ -50,8 +65,9 @@ class Program {
     int64_t offset;
   };
 
-  std::deque<Call> calls;  // whose elements stay where they are
-  std::vector<std::vector<Use>> uses;
+  Shelf shelf;
+  std::vector<Call*> calls;
+  std::vector<std::vector<Use>> uses;  // of each block
 };
 
 }  // namespace masu
