@@ -39,7 +39,13 @@ def seconds(package: Path, cache: Path, threads: int) -> float:
     """Until the first byte of the answer is there; the process then ends by itself."""
     command = [sys.executable, "-m", "masu", "run", str(package), PROMPT, "--temperature", "0"]
     command += ["--max-tokens", "8", "--threads", str(threads)]
-    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(cache)}
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        # As masu sets them where the folder is not given: by default nothing so small is kept.
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
     began = perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, bufsize=0)
     assert process.stdout is not None

@@ -1,6 +1,6 @@
 """A loaded language model: token ids in, logits out, with explicit state."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -78,6 +78,8 @@ class Decoder:
         self._leave = backend.compile(decoder.leave, ExitConfig.of(model))
         self._leave_row = backend.compile(decoder.leave_row, ExitConfig.of(model))
         self._run_one = backend.in_one(self._one_row)
+        self._run_many: dict[int, Callable[..., tuple[Any, Any]]] = {}
+        self._run_exit = backend.in_one(self._exit_row)
 
     @property
     def weight_bytes(self) -> int:
@@ -206,7 +208,8 @@ class Decoder:
     def _last_row(self, state: State, ids: np.ndarray) -> Array:
         """One step, which updates the state; the logits `[vocab]` of its last row."""
         if len(ids) > 1:
-            return self._leave_row(self._exit, self._run(state, ids), np.int32(len(ids) - 1))
+            last = self.backend.to_numpy(self._run(state, ids))[len(ids) - 1 : len(ids)]
+            return self._run_exit(last, ())[0]
         position, length = self._move(state, 1)
         row, state.layers = self._run_one(ids, position, length, state.rotations, state.layers)
         return row
@@ -220,16 +223,34 @@ class Decoder:
         layers: tuple[Any, ...],
     ) -> tuple[Array, tuple[Any, ...]]:
         """The logits `[vocab]` of a single row, and the states after it."""
-        entered = self._enter(self._entry, ids, position, rotations)
-        x, layers = self._stack.run(entered, layers, position, length)
+        x, layers = self._many_rows(ids, position, length, rotations, layers)
         return self._leave_row(self._exit, x, np.int32(0)), layers
+
+    def _many_rows(
+        self,
+        ids: np.ndarray,
+        position: Array,
+        length: Array,
+        rotations: tuple[Rotation, ...],
+        layers: tuple[Any, ...],
+    ) -> tuple[Array, tuple[Any, ...]]:
+        """The stream `[rows, width]` of all rows, and the states after them."""
+        entered = self._enter(self._entry, ids, position, rotations)
+        return self._stack.run(entered, layers, position, length)
+
+    def _exit_row(self, x: np.ndarray, nothing: tuple[()]) -> tuple[Array, tuple[()]]:
+        """The logits `[vocab]` of a stream of one row."""
+        return self._leave_row(self._exit, x, np.int32(0)), nothing
 
     def _run(self, state: State, ids: np.ndarray) -> Array:
         """One step, which updates the state; the stream `[rows, width]`, padding included."""
         padded = np.pad(ids, (0, PREFILL - len(ids) if 1 < len(ids) < PREFILL else 0))
         position, length = self._move(state, len(ids))
-        entered = self._enter(self._entry, padded, position, state.rotations)
-        x, state.layers = self._stack.run(entered, state.layers, position, length)
+        rows = len(padded)
+        if rows not in self._run_many:
+            self._run_many[rows] = self.backend.in_one(self._many_rows)
+        run = self._run_many[rows]
+        x, state.layers = run(padded, position, length, state.rotations, state.layers)
         return x
 
     def _move(self, state: State, count: int) -> tuple[np.int32, np.int32]:

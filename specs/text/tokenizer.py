@@ -6,11 +6,14 @@ from itertools import takewhile
 from pathlib import Path
 
 from masu.specs.errors import RequestError, TextError
+from masu.specs.freed_memory import give_back
 from masu.specs.regular_file import read_regular
 from masu.specs.text.tokenizer_file import read_tokenizer
 
 MAX_TOKENIZER = 256 * 2**20
 """Bytes of tokenizer.json; about eight times the largest in use."""
+LARGE = 2**20
+"""Bytes of tokenizer.json from which reading it leaves much freed memory: six times its size."""
 
 
 class PackageTokenizer:
@@ -28,6 +31,8 @@ class PackageTokenizer:
     def __init__(self, data: bytes, where: str = "tokenizer.json") -> None:
         self._bounded = read_tokenizer(data, where)
         self._tokenizer = self._bounded.tokenizer
+        if len(data) > LARGE:
+            give_back()
 
     @classmethod
     def open(cls, path: Path) -> "PackageTokenizer":

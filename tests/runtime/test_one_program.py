@@ -1,6 +1,8 @@
 """A step of one row as a program of kernels: the same bits as XLA's, or a reason why not."""
 
 import json
+import logging
+import weakref
 from typing import Any
 
 import jax
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 from golden import ENGINE_CASES, GOLDEN
 
-from masu.runtime.model import Decoder, load_model
+from masu.runtime.model import PREFILL, Decoder, load_model
 from masu.runtime.state import State
 from masu.specs.package import Package
 
@@ -19,6 +21,7 @@ try:
 except ImportError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
+from masu.runtime.backends.native import in_one  # noqa: E402
 from masu.runtime.backends.native.arena import Life, placed  # noqa: E402
 from masu.runtime.backends.native.in_one import InOne  # noqa: E402
 from masu.runtime.backends.native.lowering import ARITHMETIC, Unsupported, lower  # noqa: E402
@@ -257,3 +260,60 @@ def test_arithmetic_rounds_as_xla_does(name: str, dtype: Any) -> None:
     exact = {"xla_allow_excess_precision": False}
     wanted = jax.jit(PAIRS[name], compiler_options=exact)(left, right)
     assert run_program(PAIRS[name], left, right).tobytes() == np.asarray(wanted).tobytes()
+
+
+def alike(left: Any, right: Any) -> bool:
+    pairs = zip(*map(jax.tree_util.tree_leaves, (left, right)), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", [*BIT_BY_BIT, "gpt_oss", "llamba"])
+def test_a_step_of_many_rows_has_the_same_bits(name: str) -> None:
+    decoder = loaded(name)
+    ids, places = np.arange(3, 12, dtype=np.int32), (np.int32(0), np.int32(9))
+    empty = decoder.start(64)
+    padded = np.pad(ids, (0, PREFILL - len(ids)))
+    x, layers = decoder._many_rows(padded, *places, empty.rotations, empty.layers)
+    row, _ = decoder._exit_row(np.asarray(x)[8:9], ())
+    found, state = decoder.last_logits(decoder.start(64), ids)
+    np.testing.assert_array_equal(found, np.asarray(row))
+    assert alike(state.layers, layers)
+    for step in (decoder._run_many[PREFILL], decoder._run_exit):
+        assert isinstance(step, InOne)
+        assert step.reason is None
+
+
+def test_nothing_is_compiled_by_xla(caplog: pytest.LogCaptureFixture) -> None:
+    """A process that answers never loads XLA's compiler."""
+    decoder = load_model(
+        Package.open(GOLDEN / "gemma3-text/engine"), backend=native.NativeBackend()
+    )
+    with caplog.at_level(logging.WARNING, "jax"), jax.log_compiles():
+        _, state = decoder.last_logits(decoder.start(400), [3] * 300)
+        decoder.last_logits(state, [5])
+    assert not [text for text in caplog.messages if text.startswith("Compiling ")]
+
+
+def test_programs_keep_no_caches() -> None:
+    decoder = loaded("llama-mlx-4bit-g64")
+    _, state = decoder.last_logits(started(decoder), [5])
+    caches = [weakref.ref(leaf) for leaf in jax.tree_util.tree_leaves(state.layers)]
+    assert caches
+    del state
+    assert not [each for each in caches if each() is not None]
+
+
+def test_a_program_is_made_once_for_each_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder, made = loaded("llama-mlx-4bit-g64"), []
+    monkeypatch.setattr(in_one, "lower", lambda traced: made.append(1) or lower(traced))
+
+    def turn() -> None:
+        _, state = decoder.last_logits(decoder.start(300), [3] * 100)
+        _, state = decoder.last_logits(state, [3] * 180)
+        decoder.last_logits(state, [5])
+
+    turn()
+    assert made
+    made.clear()
+    turn()
+    assert not made

@@ -4,9 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jax.extend.core import Literal
-
 INLINED = ("jit", "pjit", "closed_call", "custom_jvp_call")
+
+
+def is_literal(var: Any) -> bool:
+    """Whether a variable of an equation is a number that stands there.
+
+    JAX's class for it is known by its value: where it may be imported from also brings Pallas.
+    """
+    return hasattr(var, "val")
 
 
 class Result:
@@ -76,17 +82,17 @@ def _flat(
 
 
 def _known(names: Mapping[Any, Any], var: Any) -> Any:
-    return var if isinstance(var, Literal) else names.get(var, var)
+    return var if is_literal(var) else names.get(var, var)
 
 
 def _needed(equations: Sequence[Equation], results: Sequence[Any]) -> list[Equation]:
     """Without the equations whose results nobody asks for."""
-    wanted = {var for var in results if not isinstance(var, Literal)}
+    wanted = {var for var in results if not is_literal(var)}
     kept = []
     for equation in reversed(equations):
         if wanted.isdisjoint(equation.outputs):
             continue
         kept.append(equation)
         inputs = equation.inputs[:1] if equation.is_whole else equation.inputs
-        wanted.update(var for var in inputs if not isinstance(var, Literal))
+        wanted.update(var for var in inputs if not is_literal(var))
     return kept[::-1]

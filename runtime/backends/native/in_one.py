@@ -1,10 +1,12 @@
 """A step of many compiled functions as one program, run without XLA between its kernels.
 
 The arrays of the states are written over where they stand: a step owns what it was given up.
+Between steps a program keeps none of them: the caches of a run end with the run.
 """
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -44,15 +46,17 @@ class InOne:
     def _find(self, arguments: tuple[Any, ...], leaves: list[Any], tree: Any) -> "_Bound | None":
         """The program for arrays of these shapes, bound to them; None if there can be none."""
         key = (tree, *map(jax.typeof, leaves))
-        if key not in self._bound:
-            try:
-                # Of an older capacity no state will come again.
-                self._bound = {key: self._made(arguments, leaves, tree)}
-            except Unsupported as cause:
-                self.reason = str(cause)
-                return None
+        if self._latest is not None:
+            self._latest.release()
+            self._latest = None
+        try:
+            if key not in self._bound:
+                self._bound[key] = self._made(arguments, leaves, tree)
+            self._bound[key].bind(leaves)
+        except Unsupported as cause:
+            self.reason = str(cause)
+            return None
         self._latest = self._bound[key]
-        self._latest.bind(leaves)
         return self._latest
 
     def _made(self, arguments: tuple[Any, ...], leaves: list[Any], tree: Any) -> "_Bound":
@@ -62,21 +66,21 @@ class InOne:
 
 
 class _Bound:
-    """A program with its memory, and the arrays that its arguments are read from."""
+    """A program, and while it is used its memory and the arrays that its arguments are read from.
+
+    There is one for each capacity of the caches; what they take beside the memory is small.
+    """
 
     def __init__(self, lowered: Lowered, leaves: list[Any], tree: Any, states: int) -> None:
-        self._lowered, self._tree = lowered, tree
-        self._arena = _aligned(lowered.arena)
+        self._lowered, self._tree, self._states = lowered, tree, states
+        self.release()
         self._given: list[Any] = [
             None if isinstance(leaf, jax.Array) else np.array(leaf, jax.typeof(leaf).dtype)
             for leaf in leaves
         ]
         self._is_array = [isinstance(leaf, jax.Array) for leaf in leaves]
         self._held: list[Any] = [None] * len(leaves)
-        result, *after = lowered.outputs
-        self._result = self._view(result)
-        self._copies = self._anew(after, lowered.inputs[len(leaves) - states :])
-        memory = [(0, self._arena.ctypes.data)]
+        memory = []
         for block, value in lowered.constants.items():
             memory.append((block, _address(value)))
         for block, array in zip(lowered.inputs, self._given, strict=True):
@@ -84,20 +88,29 @@ class _Bound:
                 memory.append((block, array.ctypes.data))
         lowered.program.bind(memory)
 
+    def release(self) -> None:
+        """Without memory, until it is bound again."""
+        self._arena = self._result = np.empty(0, np.uint8)
+        self._copies: list[tuple[np.ndarray, int]] = []
+
     def fits(self, leaves: list[Any], tree: Any) -> bool:
         """Whether these are the arrays that it is bound to."""
         return tree == self._tree and all(
-            leaf is held
+            leaf is held()
             for leaf, held, is_array in zip(leaves, self._held, self._is_array, strict=True)
             if is_array
         )
 
     def bind(self, leaves: list[Any]) -> None:
         """Read from, and write to, these arrays from now on."""
-        memory = []
+        self._arena = _aligned(self._lowered.arena)
+        result, *after = self._lowered.outputs
+        self._result = self._view(result)
+        self._copies = self._anew(after, self._lowered.inputs[len(leaves) - self._states :])
+        memory = [(0, self._arena.ctypes.data)]
         for place, leaf in enumerate(leaves):
             if self._is_array[place]:
-                self._held[place] = leaf.block_until_ready()
+                self._held[place] = weakref.ref(leaf.block_until_ready())
                 memory.append((self._lowered.inputs[place], leaf.unsafe_buffer_pointer()))
         self._addresses = dict(memory)
         self._lowered.program.bind(memory)

@@ -12,10 +12,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
 
 from masu.runtime.backends.native.arena import Life, placed
-from masu.runtime.backends.native.equations import Equation, Result, flattened
+from masu.runtime.backends.native.equations import Equation, Result, flattened, is_literal
 from masu.runtime.backends.native.program import XLA_TYPES, Place, Program
 from masu.runtime.backends.native.views import VIEWS, View, part_of, spread, steps_of
 from masu.specs.tensors import Shape
@@ -147,7 +146,7 @@ class _Lowering:
 
     def place(self, var: Any) -> Place:
         """Where the values stand: all of them, or a single one that is repeated."""
-        if isinstance(var, Literal):
+        if is_literal(var):
             aval: Any = var.aval
             var = self.constant(np.asarray(var.val, aval.dtype).reshape(aval.shape))
         place = self.places[var]
@@ -199,6 +198,8 @@ class _Lowering:
             self._add_views(equation)
         elif equation.is_whole:
             self.put(equation.outputs[0], self.place(equation.inputs[0]))
+        elif name == "iota":
+            self.put(equation.outputs[0], self.places[self.constant(_counted(equation.params))])
         elif all(map(self._is_constant, equation.inputs)):
             self._fold(equation)
         elif name in ARITHMETIC:
@@ -209,7 +210,7 @@ class _Lowering:
             raise Unsupported(f"the operation {name}")
 
     def _is_constant(self, var: Any) -> bool:
-        return isinstance(var, Literal) or self.places[var].block in self.values
+        return is_literal(var) or self.places[var].block in self.values
 
     def _fold(self, equation: Equation) -> None:
         """What depends on nothing but constants is computed once, by XLA."""
@@ -305,3 +306,11 @@ class _Lowering:
 
 def _count(shape: Shape) -> int:
     return math.prod(shape)
+
+
+def _counted(params: Mapping[str, Any]) -> np.ndarray:
+    """0, 1, 2 ... along an axis; not by XLA, for which a process would load its compiler."""
+    axis, shape = params["dimension"], params["shape"]
+    others = [place for place in range(len(shape)) if place != axis]
+    counted = np.expand_dims(np.arange(shape[axis], dtype=params["dtype"]), others)
+    return np.ascontiguousarray(np.broadcast_to(counted, shape))
