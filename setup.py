@@ -11,9 +11,10 @@ from setuptools import Extension, setup
 SOURCES = Path("runtime/backends/native/cpp")
 
 # The portable kernels first: of what the standard library's templates leave in several objects
-# the linker keeps the first, which must run on every processor.
+# the linker keeps the first, which must run on every processor. Files for other processors are
+# empty, and no flag below is for one kind: macOS may build for two at once.
 FILES = [
-    *("portable.cpp", "avx2.cpp", "avx512.cpp", "avx512bf16.cpp", "pool.cpp"),
+    *("portable.cpp", "neon.cpp", "avx2.cpp", "avx512.cpp", "avx512bf16.cpp", "pool.cpp"),
     *("handlers.cpp", "between_handlers.cpp", "experts_handler.cpp", "step_handlers.cpp"),
     *("arithmetic.cpp", "move.cpp", "program.cpp"),
 ]

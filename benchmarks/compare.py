@@ -5,11 +5,13 @@
 
 Each runtime loads once, in a process of its own (`adapters/`), from what `compare_weights.py` makes
 of one GGUF file. In every round each is asked the same, one after the other: to read 1,024 tokens,
-and to go on after 64. The table gives medians, their spread, and ratios to masu; it goes to
-docs/speed.md with a receipt (`--json F` writes all figures). Who cannot be imported is named there,
-with the reason. Before that, each one's greedy tokens are compared with those of transformers in
-float32.
+and to go on after 64. Who would need more than `--seconds` for one of these reads or writes fewer
+tokens. The table gives medians, their spread, and ratios to masu; it goes to docs/speed.md with a
+receipt (`--json F` writes all figures). Who cannot be imported, failed, or said nothing for
+`--patience` seconds is named there, with the reason. Before that, each one's greedy tokens are
+compared with those of transformers in float32.
 
+    python benchmarks/compare.py --folder F --prompts            also the tasks of prompts.toml
     python benchmarks/compare.py --folder F --generated 1.7B     the share of the memory's speed
     python benchmarks/compare.py --folder F --first-token        `masu run`, process start included
 
@@ -24,12 +26,14 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from compare_contenders import CONTENDERS, Running, interpreters, why_absent
+from compare_agreement import REFERENCE, agreement, of_reference
+from compare_contenders import CONTENDERS, Field, Limits, interpreters, why_absent
 from compare_first_token import first_token
 from compare_generated import generated
+from compare_prompts import read_tasks, task_answers
+from compare_rounds import LONG, PROMPT, one_round, readable, summed
 from compare_table import page
 from compare_weights import MODELS, Model, Weights, prepare
 
@@ -37,9 +41,8 @@ from masu.machine import cpu_name, usable_cores
 from masu.runtime.language_model import load
 from masu.specs.package import WEIGHTS
 
-PROMPT, LONG = 64, 1024
-"""Tokens of the prompt that is gone on from, and of the one that is only read."""
-REFERENCE = "transformers"
+GREEDY = 8
+"""Tokens that are compared with the reference's."""
 MARGIN = 400_000_000
 """Bytes beside mapped weights and state that a process may take while it decodes."""
 PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
@@ -52,9 +55,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=usable_cores())
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--new-tokens", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of a slow one's answer")
+    parser.add_argument("--patience", type=float, default=600.0, help="seconds without any answer")
     parser.add_argument("--dtype", help="of masu's activations")
     parser.add_argument("--json", type=Path, metavar="F", help="all figures, as JSON")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the table goes")
+    parser.add_argument("--prompts", action="store_true", help="also the tasks of prompts.toml")
+    parser.add_argument("--task-tokens", type=int, default=32, help="of the answer to a task")
     parser.add_argument("--generated", metavar="SIZE", help="a generated model of this size: 1.7B")
     parser.add_argument("--first-token", action="store_true")
     for name in ("llama", "mlx", "transformers", "lalamo"):
@@ -104,98 +111,69 @@ def receipt(options: argparse.Namespace) -> dict[str, Any]:
 
 def compared(model: Model, options: argparse.Namespace, pythons: Mapping[str, str]) -> Any:
     """All figures of one model: who was there, what each said, and how fast."""
-    absent = {c.name: why_absent(pythons[c.name], c.module) for c in CONTENDERS}
-    mlx = None if absent["mlx-lm"] else pythons["mlx-lm"]
+    absent = {
+        each.name: reason
+        for each in CONTENDERS
+        if (reason := why_absent(pythons[each.name], each.module)) is not None
+    }
+    mlx = None if "mlx-lm" in absent else pythons["mlx-lm"]
     weights = prepare(model, options.folder / model.name, mlx)
     opened = load(weights.paths["masu"])
     prompt = opened.tokenizer.encode_prompt(TEXT)[:LONG]
     state = opened.decoder.start(PROMPT + options.new_tokens).held_bytes
+    tasks = read_tasks(opened) if options.prompts else []
     del opened
-    running: dict[str, Running] = {}
-    for contender in CONTENDERS:
-        if absent[contender.name] is None:
-            path = weights.paths[contender.name]
-            more = ["--dtype", options.dtype] if contender.name == "masu" and options.dtype else []
-            python = pythons[contender.name]
-            print(f"{model.name}: {contender.name} loads", file=sys.stderr)
-            running[contender.name] = Running(contender, python, path, options.threads, *more)
+    wanted: list[list[int]] = []
+    if REFERENCE.name not in absent:
+        asked = [(prompt[:PROMPT], GREEDY), *((task.ids, options.task_tokens) for task in tasks)]
+        python, path = pythons[REFERENCE.name], weights.paths[REFERENCE.name]
+        wanted = of_reference(python, path, options.threads, asked)
+    field = Field(Limits(options.seconds, options.patience))
     try:
-        agreements = agreement(running, pythons, weights, prompt[:PROMPT], options)
-        rounds = [one_round(running, prompt, options) for _ in range(options.rounds + 1)][1:]
-    finally:
-        for each in running.values():
-            each.close()
-    return {
-        "absent": {name: reason for name, reason in absent.items() if reason is not None},
-        "bits": weights.bits,
-        "versions": {name: each.told["versions"] for name, each in running.items()},
-        "agreement": agreements,
-        "figures": {name: summed(name, rounds) for name in running},
-        "memory": memory(weights, state, rounds),
-        "rounds": rounds,
-    }
-
-
-def agreement(
-    running: Mapping[str, Running],
-    pythons: Mapping[str, str],
-    weights: Weights,
-    prompt: list[int],
-    options: argparse.Namespace,
-) -> dict[str, Any]:
-    """Of each contender: greedy tokens equal to the reference's until the first other one, and how
-    many of the reference's tokens it chooses after the reference's own beginning.
-    """
-    count = 8
-    contender = next(each for each in CONTENDERS if each.name == REFERENCE)
-    if REFERENCE not in running:
-        return {}
-    python, path = pythons[REFERENCE], weights.paths[REFERENCE]
-    reference = Running(contender, python, path, options.threads, "--dtype", "float32")
-    wanted = reference.ask(prompt, count)["ids"]
-    reference.close()
-    found = {}
-    for name, each in running.items():
-        print(f"{name} is compared with the reference", file=sys.stderr)
-        own = each.ask(prompt, count)["ids"]
-        equal = next(
-            (i for i, ids in enumerate(zip(own, wanted, strict=True)) if len(set(ids)) > 1), count
-        )
-        guided = [each.ask([*prompt, *wanted[:i]], 1)["ids"][0] for i in range(count)]
-        same = sum(a == b for a, b in zip(guided, wanted, strict=True))
-        found[name] = {"greedy_equal": equal, "same_choice": same, "of": count}
-    return found
-
-
-def one_round(
-    running: Mapping[str, Running], prompt: list[int], options: argparse.Namespace
-) -> dict[str, Any]:
-    """Everyone reads the long prompt, then everyone writes after the short one."""
-    print("a round begins", file=sys.stderr)
-    read = {name: each.ask(prompt, 1) for name, each in running.items()}
-    written = {
-        name: each.ask(prompt[:PROMPT], options.new_tokens) for name, each in running.items()
-    }
-    return {
-        name: {
-            "prefill": read[name]["prefill_tokens_per_second"],
-            "decode": written[name]["decode_tokens_per_second"],
-            "first_token": written[name]["first_token_seconds"],
-            "resident": written[name]["resident_bytes"],
-            "peak": written[name]["peak_bytes"],
+        enter(field, absent, weights, pythons, options)
+        found = {
+            "agreement": agreement(field, prompt[:PROMPT], wanted[0]) if wanted else {},
+            **measured(field, prompt, options),
+            "tasks": task_answers(field, tasks, wanted[1:], options.task_tokens),
         }
-        for name in running
+    finally:
+        field.close()
+    if "masu" in field.left:
+        raise SystemExit(f"masu: {field.left['masu']}")
+    return {
+        "absent": absent,
+        "left": field.left,
+        "seconds": options.seconds,
+        "bits": weights.bits,
+        "versions": {name: told["versions"] for name, told in field.told.items()},
+        "activations": {name: told["activations"] for name, told in field.told.items()},
+        "memory": memory(weights, state, found["rounds"]),
+        **found,
     }
 
 
-def summed(name: str, rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of each figure the median, the lowest and the highest."""
-    found = {}
-    for figure in ("prefill", "decode", "first_token", "peak", "resident"):
-        values = [each[name][figure] for each in rounds if each[name][figure] is not None]
-        if values:
-            found[figure] = {"median": median(values), "low": min(values), "high": max(values)}
-    return found
+def enter(
+    field: Field,
+    absent: Mapping[str, str],
+    weights: Weights,
+    pythons: Mapping[str, str],
+    options: argparse.Namespace,
+) -> None:
+    """Everyone who is there loads the weights."""
+    for each in CONTENDERS:
+        if each.name not in absent:
+            more = ["--dtype", options.dtype] if each.name == "masu" and options.dtype else []
+            path = weights.paths[each.name]
+            field.enter(each, pythons[each.name], path, options.threads, *more)
+
+
+def measured(field: Field, prompt: list[int], options: argparse.Namespace) -> dict[str, Any]:
+    """All rounds but the first, and their figures."""
+    lengths = readable(field, prompt)
+    numbers = range(options.rounds + 1)
+    _, *rounds = [one_round(field, prompt, lengths, options.new_tokens) for _ in numbers]
+    figures = {name: figures for name in lengths if (figures := summed(name, rounds))}
+    return {"figures": figures, "rounds": rounds}
 
 
 def memory(weights: Weights, state: int, rounds: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 Adapters run with an interpreter of their own, in which masu need not be installed: nothing here
 but the standard library.
 
-The first line out says `load_seconds`, `versions` and `bytes_held` (what weights take, if known).
-Request: `{"ids": [...] or "text": "...", "max_tokens": n}`. Answer: `ids`, `text`,
+The first line out says `load_seconds`, `versions` and the type of the `activations`.
+Request: `{"ids": [...] or "text": "...", "max_tokens": n}`, and `"seconds": s` if it shall stop so
+long after its first token, with what it has by then (two tokens at least). Answer: `ids`, `text`,
 `first_token_seconds`, `prefill_tokens_per_second`, `decode_tokens_per_second`, `resident_bytes`
 and `peak_bytes` of the process, `prompt_tokens`; or `{"error": "..."}`.
 Everything is greedy, and stop tokens stop nothing.
@@ -24,7 +25,13 @@ from typing import Any, Protocol
 
 
 class Model(Protocol):
-    """What an adapter adapts to."""
+    """What an adapter adapts to.
+
+    Attributes:
+        activations: in what numbers it computes.
+    """
+
+    activations: str
 
     def encode(self, text: str) -> list[int]: ...
 
@@ -54,6 +61,7 @@ def serve(load: Callable[[argparse.Namespace], Model], distributions: Sequence[s
     told: dict[str, Any] = {
         "load_seconds": perf_counter() - began,
         "versions": found(distributions),
+        "activations": model.activations,
     }
     print(json.dumps(told), file=answers)
     for line in sys.stdin:
@@ -76,7 +84,11 @@ def answered(model: Model, request: dict[str, Any]) -> dict[str, Any]:
     tokens = model.generate(ids, request["max_tokens"])
     told = [next(tokens)]
     first = perf_counter()
-    told += tokens
+    ends = first + request.get("seconds", float("inf"))
+    for token in tokens:
+        told.append(token)
+        if perf_counter() >= ends:
+            break
     seconds = perf_counter() - first
     return {
         "ids": told,
@@ -99,5 +111,13 @@ def resident_bytes() -> int | None:
 
 
 def peak_bytes() -> int:
+    """Since this program began: `ru_maxrss` would tell, on Linux, of the process that forked it."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except FileNotFoundError:
+        lines = []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

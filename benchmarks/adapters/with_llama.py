@@ -9,6 +9,8 @@ from serving import serve
 
 
 class LlamaCpp:
+    activations = "float32, 8 bits in products"
+
     def __init__(self, options: argparse.Namespace) -> None:
         self._model = Llama(
             str(options.path),

@@ -11,9 +11,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
 class Transformers:
     def __init__(self, options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
+        self.activations = options.dtype or "bfloat16"
         self._tokenizer = AutoTokenizer.from_pretrained(options.path)
         self._model = AutoModelForCausalLM.from_pretrained(
-            options.path, dtype=getattr(torch, options.dtype or "bfloat16")
+            options.path, dtype=getattr(torch, self.activations)
         ).eval()
 
     def encode(self, text: str) -> list[int]:

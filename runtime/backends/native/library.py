@@ -14,7 +14,7 @@ import jax
 
 from masu.runtime.backends.native.kernels import KERNELS
 
-INSTRUCTION_SETS = ("portable", "avx2", "avx512", "avx512-bf16")
+INSTRUCTION_SETS = ("portable", "neon", "avx2", "avx512", "avx512-bf16")
 """What kernels are compiled for. The last one multiplies pairs of bfloat16 numbers."""
 
 

@@ -27,6 +27,8 @@ Available available() {
 #if defined(MASU_KNOWS_PAIRS)
   if (is_wide && __builtin_cpu_supports("avx512bf16")) found.kernels[found.count++] = &kAvx512BF16;
 #endif
+#elif defined(__aarch64__)
+  found.kernels[found.count++] = &kNeon;  // every one of these has it
 #endif
   return found;
 }

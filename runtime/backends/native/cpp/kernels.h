@@ -21,6 +21,8 @@ struct Kernels {
 extern const Kernels kPortable;
 #if defined(__x86_64__)
 extern const Kernels kAvx2, kAvx512;
+#elif defined(__aarch64__)
+extern const Kernels kNeon;
 #endif
 
 // Compilers that know products of bfloat16 pairs.

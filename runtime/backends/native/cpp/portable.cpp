@@ -1,4 +1,4 @@
-// Plain C++, for every other processor; compilers make NEON or SSE of it.
+// Plain C++, for every processor; compilers make SSE or NEON of its loops.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
