@@ -11,6 +11,10 @@ MATRIX = "matrix"
 """The only array of a weight that the kernels serve: see `matrix.described`."""
 
 
+TILE = 32
+"""Rows of a matrix that kernels go through together: `kTile` of cpp/decode.h."""
+
+
 def like(x: Array) -> jax.ShapeDtypeStruct:
     """An output of the shape and dtype of an operand."""
     return jax.ShapeDtypeStruct(x.shape, x.dtype)

@@ -48,6 +48,15 @@ KERNELS = (
         non_finite=CLASSES,
     ),
     Kernel(
+        "masu_gated_product",
+        ("gated_mlp",),
+        "the formats of masu_product, with 32 rows of values and of gates or a multiple; every"
+        " activation function and clip",
+        LANES + "; rounded before the function and after it as in plain arithmetic",
+        is_row_invariant=True,
+        non_finite=CLASSES,
+    ),
+    Kernel(
         "masu_lookup",
         ("embed",),
         "the formats of masu_product, but for Hadamard transforms across rows",

@@ -177,9 +177,10 @@ static inline void split(const uint16_t* x, size_t columns, uint16_t* out) {
   }
 }
 
-// Some rows, all of them ordinary: `x` is their first pieces, side by side with the others.
+// Some rows, all of them ordinary, those from `start` on: `x` is their first pieces, side by side with
+// the others.
 template <class Out>
-static void pair_product(const Matrix& m, const uint16_t* x, int count, int piece_count, const float* biases, typename Out::stored* out) {
+static void pair_product(const Matrix& m, const uint16_t* x, int start, int count, int piece_count, const Outputs<Out>& to) {
   size_t width = pair_width(m), groups = group_line(m);
   Room<uint16_t> arranged(width * count * piece_count);
   Room<float> sums_of_groups(groups * count);
@@ -189,7 +190,7 @@ static void pair_product(const Matrix& m, const uint16_t* x, int count, int piec
     if (groups) add_group_sums(m, piece, sums_of_groups.data() + i / piece_count * groups);
   }
   PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, count, piece_count};
-  int tiles = static_cast<int>((m.rows + kTile - 1) / kTile), runs = count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
+  int tiles = to.tiles(), runs = count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
   auto body = [&](int ticket) {
     int piece = in_runs(ticket, pieces, runs);
     thread_local Room<float> room;
@@ -198,16 +199,12 @@ static void pair_product(const Matrix& m, const uint16_t* x, int count, int piec
     if (room.size() < needed) room.resize(needed);
     float* sums = room.data() + before;
     int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
-    int to = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
+    int end = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
     with_pair_form(m, [&](auto form) {
       using F = decltype(form);
       auto* tile = count > kFew ? several_tile<F> : piece_count == 1 ? few_tile<F, 1> : few_tile<F, 2>;
-      for (int t = from; t < to; t++) {
-        uint32_t first = static_cast<uint32_t>(t) * kTile;
-        int height = static_cast<int>(std::min<uint32_t>(kTile, m.rows - first));
-        tile(m, first, height, rows, room.data(), sums);
-        finish<Out>(m, first, height, count, sums, biases, out);
-      }
+      auto add = [&](uint32_t first, int height) { tile(m, first, height, rows, room.data(), sums); };
+      for (int t = from; t < end; t++) write_tile(m, t, start, count, to, sums, add);
     });
   };
   parallel(pieces, body);
@@ -215,10 +212,9 @@ static void pair_product(const Matrix& m, const uint16_t* x, int count, int piec
 
 // Runs of ordinary rows by pairs, the others one by one in floats.
 template <class In, class Out>
-static void product_by_pairs(const Matrix& m, const void* x_, int rows, const float* biases, void* out_) {
+static void product_by_pairs(const Matrix& m, const void* x_, int rows, const Outputs<Out>& to) {
   constexpr int kPieces = std::is_same<In, BF16>::value ? 1 : 2;
   auto* x = static_cast<const uint16_t*>(x_);
-  auto* out = static_cast<typename Out::stored*>(out_);
   size_t columns = m.columns;
   Room<uint16_t> pieces(kPieces > 1 ? rows * columns * kPieces : 0);
   for (int i = 0; kPieces > 1 && i < rows; i++) split<In>(x + i * columns, columns, pieces.data() + i * columns * kPieces);
@@ -227,9 +223,14 @@ static void product_by_pairs(const Matrix& m, const void* x_, int rows, const fl
   for (int start = 0; start < rows;) {
     int end = start;
     while (end < rows && end - start < kRowsAtOnce && is_fit(end)) end++;
-    auto* to = out + static_cast<size_t>(start) * m.rows;
-    if (end == start) product<In, Out>(m, x + start * columns, 1, biases, to), end++;
-    else pair_product<Out>(m, first + start * columns * kPieces, end - start, kPieces, biases, to);
-    start = end;
+    if (end > start) {
+      pair_product(m, first + start * columns * kPieces, start, end - start, kPieces, to);
+      start = end;
+      continue;
+    }
+    Outputs<Out> row = to;
+    row.rows += static_cast<size_t>(start) * to.width;
+    product<In>(m, x + start * columns, 1, row);
+    start++;
   }
 }

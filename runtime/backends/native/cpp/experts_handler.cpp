@@ -54,9 +54,12 @@ void run_expert(const ExpertsCall& call, const Gathered& found, int expert, Room
   for (int i = 0; i < count; i++) std::memcpy(&rooms.rows[i * row], call.x + found.tokens[first + i] * row, row);
   auto biases = [&](const float* of_all, int width) { return of_all ? of_all + static_cast<size_t>(expert) * width : nullptr; };
   const Kernels& kernels = in_use();
-  kernels.product(call.up[expert], call.type, rooms.rows.data(), count, biases(call.up_biases, call.lines), false, rooms.lines.data());
-  kernels.between.activate(call.type, call.activation, rooms.lines.data(), count, call.hidden, rooms.hidden.data());
-  kernels.product(call.down[expert], call.type, rooms.hidden.data(), count, biases(call.down_biases, call.width), false, out + first * row);
+  // Tiles of values and of gates are the same rows of a transform only where they end together.
+  bool in_one = call.activation.is_gated && call.hidden % 32 == 0;
+  kernels.product(call.up[expert], call.type, rooms.rows.data(), count, biases(call.up_biases, call.lines), false,
+                  in_one ? &call.activation : nullptr, in_one ? rooms.hidden.data() : rooms.lines.data());
+  if (!in_one) kernels.between.activate(call.type, call.activation, rooms.lines.data(), count, call.hidden, rooms.hidden.data());
+  kernels.product(call.down[expert], call.type, rooms.hidden.data(), count, biases(call.down_biases, call.width), false, nullptr, out + first * row);
 }
 
 void run_experts(const ExpertsCall& call) {

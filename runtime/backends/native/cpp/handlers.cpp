@@ -51,24 +51,41 @@ const Kernels& in_use() { return *chosen; }
 
 using namespace masu;
 
-extern "C" {
+namespace {
 
-// `x` [..., columns], a matrix, perhaps biases f32 [rows] -> [..., rows], rounded or wide.
-ffi::Error* masu_product(ffi::Frame* frame) {
-  if (ffi::answers_metadata(frame)) return nullptr;
+ffi::Error* run_product(ffi::Frame* frame, const Activation* gate) {
   ExactDenormals exact;
   ffi::Buffer *x = frame->args.buffers[0], *matrix = frame->args.buffers[1], *out = frame->rets.buffers[0];
   if (!is_matrix(matrix)) return ffi::error(frame, "masu: the second operand is no matrix");
   Matrix m;
   std::memcpy(&m, matrix->data, sizeof m);
-  int64_t rows = count_of(x, 0, x->rank - 1);
-  if (x->dims[x->rank - 1] != m.columns || out->dims[out->rank - 1] != m.rows || type_of(x) > kBF16)
+  int64_t rows = count_of(x, 0, x->rank - 1), width = gate ? m.rows / 2 : m.rows;
+  if (x->dims[x->rank - 1] != m.columns || out->dims[out->rank - 1] != width || type_of(x) > kBF16)
     return ffi::error(frame, "masu: the operand does not fit the matrix");
   bool wide = out->type == ffi::kF32;
-  if (!wide && out->type != x->type) return ffi::error(frame, "masu: the output is neither wide nor like the input");
+  if ((!wide || gate) && out->type != x->type) return ffi::error(frame, "masu: the output is neither wide nor like the input");
   const float* biases = frame->args.size > 2 ? optional(frame, 2) : nullptr;
-  if (rows > 0) chosen->product(m, type_of(x), x->data, static_cast<int>(rows), biases, wide, out->data);
+  if (rows > 0) chosen->product(m, type_of(x), x->data, static_cast<int>(rows), biases, wide, gate, out->data);
   return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+// `x` [..., columns], a matrix, perhaps biases f32 [rows] -> [..., rows], rounded or wide.
+ffi::Error* masu_product(ffi::Frame* frame) {
+  return ffi::answers_metadata(frame) ? nullptr : run_product(frame, nullptr);
+}
+
+// The same, whose outputs are values and then gates -> [..., rows / 2] like `x`: the first times a
+// function of the second. Sizes: function. Numbers: its parameter, lowest and highest value, lowest
+// and highest gate.
+ffi::Error* masu_gated_product(ffi::Frame* frame) {
+  if (ffi::answers_metadata(frame)) return nullptr;
+  const float* n = floats(frame);
+  Activation gate{true, ints(frame)[0], n[0], n[1], n[2], n[3], n[4]};
+  return run_product(frame, &gate);
 }
 
 // Ids s32 [tokens], a matrix -> [tokens, columns].

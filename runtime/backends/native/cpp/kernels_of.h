@@ -14,21 +14,26 @@
 
 #include "norm.h"
 
-template <class T>
-static void product_of(const Matrix& m, const void* x, int rows, const float* biases, bool wide, void* out) {
-  wide ? product<T, F32>(m, x, rows, biases, out) : product<T, T>(m, x, rows, biases, out);
+template <class In, class Out>
+static void product_to(const Matrix& m, const void* x, int rows, const float* biases, const Activation* gate, void* out) {
+  Outputs<Out> to(m, biases, gate, out);
+#if defined(MASU_PAIRS)
+  if constexpr (!std::is_same<In, F32>::value)
+    if (has_dots(m)) return product_by_pairs<In>(m, x, rows, to);
+#endif
+  product<In>(m, x, rows, to);
 }
 
-static void any_product(const Matrix& m, uint32_t type, const void* x, int rows, const float* biases, bool wide, void* out) {
-#if defined(MASU_PAIRS)
-  if (type == kBF16 && has_dots(m))
-    return wide ? product_by_pairs<BF16, F32>(m, x, rows, biases, out) : product_by_pairs<BF16, BF16>(m, x, rows, biases, out);
-  if (type == kF16 && has_dots(m))
-    return wide ? product_by_pairs<F16, F32>(m, x, rows, biases, out) : product_by_pairs<F16, F16>(m, x, rows, biases, out);
-#endif
-  if (type == kF32) product_of<F32>(m, x, rows, biases, wide, out);
-  else if (type == kF16) product_of<F16>(m, x, rows, biases, wide, out);
-  else product_of<BF16>(m, x, rows, biases, wide, out);
+template <class T>
+static void product_of(const Matrix& m, const void* x, int rows, const float* biases, bool wide, const Activation* gate, void* out) {
+  wide ? product_to<T, F32>(m, x, rows, biases, gate, out) : product_to<T, T>(m, x, rows, biases, gate, out);
+}
+
+static void any_product(const Matrix& m, uint32_t type, const void* x, int rows, const float* biases, bool wide,
+                        const Activation* gate, void* out) {
+  if (type == kF32) product_of<F32>(m, x, rows, biases, wide, gate, out);
+  else if (type == kF16) product_of<F16>(m, x, rows, biases, wide, gate, out);
+  else product_of<BF16>(m, x, rows, biases, wide, gate, out);
 }
 
 static void any_lookup(const Matrix& m, uint32_t type, const int32_t* ids, int count, void* out) {

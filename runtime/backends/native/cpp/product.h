@@ -115,9 +115,25 @@ static void tile(const Matrix& m, uint32_t first, int count, const float* x, int
   }
 }
 
+// Where outputs go: rows as wide as the matrix has rows; half as wide where gates follow values, and
+// the function of a gated MLP makes one of both.
+template <class Out>
+struct Outputs {
+  const float* biases;  // of the matrix's rows, or null
+  typename Out::stored* rows;
+  const Activation* gate;  // or null
+  uint32_t width;
+
+  Outputs(const Matrix& m, const float* given, const Activation* function, void* out)
+      : biases(given), rows(static_cast<typename Out::stored*>(out)), gate(function), width(function ? m.rows / 2 : m.rows) {}
+
+  int tiles() const { return static_cast<int>((width + kTile - 1) / kTile); }
+};
+
+// The sums of a tile as outputs `[rows][step]`.
 template <class T>
 static void finish(const Matrix& m, uint32_t first, int count, int rows, float* sums, const float* biases,
-                   typename T::stored* out) {
+                   typename T::stored* out, size_t step) {
   auto* signs = reinterpret_cast<const int32_t*>(m.output_signs);
   for (int i = 0; i < rows; i++) {
     float* row = sums + i * kTile;
@@ -126,21 +142,46 @@ static void finish(const Matrix& m, uint32_t first, int count, int rows, float* 
       for (int r = 0; r < count; r++) row[r] *= static_cast<float>(signs[first + r]);
     if (biases)
       for (int r = 0; r < count; r++) row[r] += biases[first + r];
-    typename T::stored* to = out + static_cast<size_t>(i) * m.rows + first;
+    typename T::stored* to = out + static_cast<size_t>(i) * step;
     for (int r = 0; r < count; r++) to[r] = narrowed(row[r], T());
   }
+}
+
+template <class T>
+static void activate(const Activation& activation, const void* x, int rows, int width, void* out);
+
+// The `number`th tile of outputs of some rows, those from `start` on. `add(first, count)` makes the
+// sums of a tile of the matrix.
+template <class Out, class Add>
+static void write_tile(const Matrix& m, int number, int start, int rows, const Outputs<Out>& to, float* sums, Add add) {
+  uint32_t first = static_cast<uint32_t>(number) * kTile;
+  int count = static_cast<int>(std::min<uint32_t>(kTile, to.width - first));
+  auto* out = to.rows + static_cast<size_t>(start) * to.width + first;
+  if (to.gate == nullptr) {
+    add(first, count);
+    finish<Out>(m, first, count, rows, sums, to.biases, out, to.width);
+    return;
+  }
+  thread_local Room<typename Out::stored> room;
+  if (room.size() < static_cast<size_t>(rows) * 3 * kTile) room.resize(static_cast<size_t>(rows) * 3 * kTile);
+  auto *both = room.data(), *made = both + static_cast<size_t>(rows) * 2 * count;
+  for (int half = 0; half < 2; half++) {
+    add(first + half * to.width, count);
+    finish<Out>(m, first + half * to.width, count, rows, sums, to.biases, both + half * count, 2 * static_cast<size_t>(count));
+  }
+  activate<Out>(*to.gate, both, rows, count, made);
+  for (int i = 0; i < rows; i++)
+    std::memcpy(out + static_cast<size_t>(i) * to.width, made + static_cast<size_t>(i) * count, count * sizeof *made);
 }
 
 constexpr int kRowsAtOnce = 128;  // as many as stay in the second-level cache
 
 template <class In, class Out>
-static void product(const Matrix& m, const void* x_, int rows, const float* biases, void* out_) {
+static void product(const Matrix& m, const void* x_, int rows, const Outputs<Out>& to) {
   size_t width = static_cast<size_t>(blocks_of(m)) * kBlock;
   auto* x = static_cast<const typename In::stored*>(x_);
-  auto* out = static_cast<typename Out::stored*>(out_);
   Room<float> arranged(width * static_cast<size_t>(std::min(rows, kRowsAtOnce)));
-  int tiles = static_cast<int>((m.rows + kTile - 1) / kTile);
-  int pieces = std::min(tiles, rows == 1 ? 4 * threads() : 16 * threads());
+  int tiles = to.tiles(), pieces = std::min(tiles, rows == 1 ? 4 * threads() : 16 * threads());
   for (int start = 0; start < rows; start += kRowsAtOnce) {
     int count = std::min(rows - start, kRowsAtOnce);
     arrange<In>(m, x + static_cast<size_t>(start) * m.columns, count, arranged.data());
@@ -150,15 +191,11 @@ static void product(const Matrix& m, const void* x_, int rows, const float* bias
       if (room.size() < needed) room.resize(needed);
       float* sums = room.data() + group_room(m) + 4 * width;
       int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
-      int to = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
-      for (int t = from; t < to; t++) {
-        uint32_t first = static_cast<uint32_t>(t) * kTile;
-        int height = static_cast<int>(std::min<uint32_t>(kTile, m.rows - first));
-        with_form(m, [&](auto form) {
-          tile<decltype(form)>(m, first, height, arranged.data(), count, room.data(), sums);
-        });
-        finish<Out>(m, first, height, count, sums, biases, out + static_cast<size_t>(start) * m.rows);
-      }
+      int end = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
+      with_form(m, [&](auto form) {
+        auto add = [&](uint32_t first, int height) { tile<decltype(form)>(m, first, height, arranged.data(), count, room.data(), sums); };
+        for (int t = from; t < end; t++) write_tile(m, t, start, count, to, sums, add);
+      });
     };
     parallel(pieces, body);
   }
