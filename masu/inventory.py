@@ -82,6 +82,7 @@ class BackendEntry:
         dtypes: of activations.
         in_place: formats whose stored codes it multiplies with, in groups it serves.
         decoded: formats that it decodes to plain numbers, once, at load.
+        roundings: what it rounds activations to that meet stored codes, if it is asked to.
         instruction_set: what its own kernels are compiled for; None without kernels.
         row_invariant: operations that give a row the same bits however many rows share the call.
     """
@@ -92,6 +93,7 @@ class BackendEntry:
     dtypes: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     decoded: tuple[str, ...] = ()
+    roundings: tuple[str, ...] = ()
     instruction_set: str | None = None
     kernels: tuple[KernelEntry, ...] = ()
 
@@ -162,6 +164,7 @@ def _backend(name: str) -> BackendEntry:
         dtypes=backend.dtypes,
         in_place=tuple(label for label, is_kept in kept.items() if is_kept),
         decoded=tuple(label for label, is_kept in kept.items() if not is_kept),
+        roundings=backend.roundings,
         instruction_set=_instruction_set() if kernels else None,
         kernels=kernels,
     )

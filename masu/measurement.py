@@ -55,6 +55,7 @@ def bench(
     backend: str | None = None,
     dtype: str | None = None,
     threads: int | None = None,
+    activations: str | None = None,
     prompt_tokens: int = 512,
     new_tokens: int = 64,
     rounds: int = 3,
@@ -62,7 +63,7 @@ def bench(
     """Load a package, let it read and write; each figure as soon as it is known.
 
     Args:
-        threads: for the native kernels; None leaves them as they are.
+        threads, activations: as `masu.load` takes them.
         prompt_tokens: of a random prompt; what it says makes no difference.
         new_tokens: to write, 2 or more: the first one belongs to the prompt.
         rounds: after round 0.
@@ -75,25 +76,30 @@ def bench(
         raise RequestError("a bench takes 1 prompt token, 2 new tokens and 1 round at least")
     began = perf_counter()
     package = Package.open(Path(path))
-    model = load_model(package, dtype=dtype, backend=load_backend(backend, threads=threads))
+    chosen = load_backend(backend, threads=threads, activations=activations)
+    model = load_model(package, dtype=dtype, backend=chosen)
     seconds = perf_counter() - began
     model.start(prompt_tokens + new_tokens)
     settings = {
         "package": str(package.path),
-        "backend": model.backend.name,
-        "dtype": str(model.dtype),
+        **_conditions(model),
         "threads": threads,
         "prompt_tokens": prompt_tokens,
         "new_tokens": new_tokens,
-        **_conditions(),
     }
     figures = _figures(package, model, seconds, (prompt_tokens, new_tokens), rounds)
     return (Measurement(*figure[:-1], settings={**settings, **figure.told}) for figure in figures)
 
 
-def _conditions() -> dict[str, Any]:
-    found = versions(["masu", "jax", "numpy"])
-    return {**found, "cpu": cpu_name(), "cores": usable_cores()}
+def _conditions(model: Decoder) -> dict[str, Any]:
+    return {
+        "backend": model.backend.name,
+        "dtype": str(model.dtype),
+        "activations": model.backend.activations,
+        **versions(["masu", "jax", "numpy"]),
+        "cpu": cpu_name(),
+        "cores": usable_cores(),
+    }
 
 
 def _figures(

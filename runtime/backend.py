@@ -42,12 +42,30 @@ class Backend(ArrayOperations):
         reads_in_place: `hold` wants matrices where they are stored, and copies none.
         longest_step: rows of the steps in which a long prompt is read; 0 where they are the same as
             for a short one. More rows read weights less often, and need more memory.
+        roundings: what it can round rows of activations to that meet stored codes.
+        activations: what this one rounds them to; None leaves them as they are.
     """
 
     name: ClassVar[str]
     dtypes: ClassVar[tuple[str, ...]]
     reads_in_place: ClassVar[bool] = False
     longest_step: ClassVar[int] = 0
+    roundings: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, activations: str | None = None) -> None:
+        """`activations` holds for all that is ever compiled here.
+
+        Raises:
+            RequestError: this backend does not round to that.
+        """
+        if activations is not None and activations not in self.roundings:
+            raise RequestError(
+                f"backend {self.name!r} does not round activations to {activations!r}",
+                hint=f"it knows {', '.join(self.roundings)}"
+                if self.roundings
+                else "the native backend rounds them to int8",
+            )
+        self.activations = activations
 
     def default_dtype(self, stored: str) -> str:
         """Activations for a package whose parameters have this type (the file's name for it)."""

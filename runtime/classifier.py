@@ -23,6 +23,7 @@ def load(
     backend: str | None = None,
     *,
     threads: int | None = None,
+    activations: str | None = None,
 ) -> "Classifier":
     """The classifier of a package.
 
@@ -31,6 +32,7 @@ def load(
         backend: None takes the best that there is.
         threads: for the native kernels, in this whole process; None leaves them as they are, which
             is at first as many as there are processors.
+        activations: `int8` rounds what meets codes of 4 and 8 bits; None rounds nothing.
 
     Raises:
         PackageError: the package is not there, or breaks its own schema.
@@ -38,7 +40,7 @@ def load(
         TextError: its tokenizer or template cannot be used.
     """
     package = Package.open(Path(path))
-    chosen = load_backend(backend, threads=threads)
+    chosen = load_backend(backend, threads=threads, activations=activations)
     return Classifier(load_encoder(package, dtype=dtype, backend=chosen), package)
 
 

@@ -16,6 +16,7 @@ def load(
     backend: str | None = None,
     *,
     threads: int | None = None,
+    activations: str | None = None,
 ) -> LanguageModel | Classifier:
     """The model of a package: `LanguageModel` answers, `Classifier` names labels.
 
@@ -24,6 +25,7 @@ def load(
         backend: None takes the best that there is.
         threads: for the native kernels, in this whole process; None leaves them as they are, which
             is at first as many as there are processors.
+        activations: `int8` rounds what meets codes of 4 and 8 bits; None rounds nothing.
 
     Raises:
         PackageError: the package is not there, or breaks its own schema.
@@ -31,7 +33,7 @@ def load(
         TextError: its tokenizer or template cannot be used.
     """
     package = Package.open(Path(path))
-    chosen = load_backend(backend, threads=threads)
+    chosen = load_backend(backend, threads=threads, activations=activations)
     network = load_network(package, dtype=dtype, backend=chosen)
     if isinstance(network, Encoder):
         return Classifier(network, package)

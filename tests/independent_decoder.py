@@ -136,6 +136,21 @@ DECODERS = {
 }
 
 
+def rounded_row(row: np.ndarray) -> list[float]:
+    """What a row of activations is rounded to where that is asked for: int8, 32 to a scale."""
+    if not np.isfinite(row.astype(np.float32)).all():
+        return [float(value) for value in row]
+    found = []
+    for start in range(0, len(row), 32):
+        run = [np.float32(value) for value in row[start : start + 32]]
+        scale = max(map(abs, run)) / np.float32(127)
+        for value in run:
+            # Python's `round` takes the even one of two that are as near.
+            whole = round(float(value / scale)) if scale >= np.float32(2.0**-126) else 0
+            found.append(float(np.float32(whole) * scale))
+    return found
+
+
 def from_codes(packed: np.ndarray, spec: dict, shape: Shape, value: Any) -> np.ndarray:
     """`value(row, group, code)` of every element; one call per distinct code of a group."""
     rows, columns = shape

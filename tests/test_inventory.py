@@ -67,6 +67,7 @@ def test_kernels_are_those_of_the_native_backend(found: masu.Capabilities) -> No
         pytest.skip(str(native.why_not))
     assert {"Int 4-bit", "MLX 4-bit", "FullPrecision"} <= set(native.in_place)
     assert native.instruction_set
+    assert native.roundings == ("int8",)
     assert {"linear", "norm", "attention"} <= set(native.row_invariant)
 
 

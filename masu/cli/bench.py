@@ -25,6 +25,7 @@ OF_A_PACKAGE = ("dtype", "prompt_tokens", "new_tokens", "rounds")
 @options.backend
 @options.dtype
 @options.threads
+@options.activations
 @click.option(
     "--prompt-tokens",
     type=int,
@@ -63,7 +64,7 @@ def command(
 
     With --contract no package is needed: every operation of the backend goes through six gates,
     which are tested first with kernels that are wrong on purpose. Prints a table, and on stderr
-    what was found. Exit status 1 if a gate fails.
+    what was found. Exit status 1 if a gate fails. With --activations the reference rounds, too.
     """
     if contract == (package is not None):
         raise click.UsageError("bench takes either a package or --contract")
@@ -77,7 +78,8 @@ def command(
     if package is None:
         from masu.runtime.backends import load_backend
 
-        ctx.exit(YES if judge(load_backend(backend, threads=settings["threads"])) else NO)
+        computing = {name: settings[name] for name in ("threads", "activations")}
+        ctx.exit(YES if judge(load_backend(backend, **computing)) else NO)
     _measure(package, {"backend": backend, **settings})
 
 

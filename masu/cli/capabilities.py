@@ -70,6 +70,7 @@ def _rows(backend: "BackendEntry") -> Iterator[Row]:
     yield "  types", ", ".join(backend.dtypes)
     yield "  as stored", ", ".join(backend.in_place) or "no format"
     yield "  decoded", ", ".join(backend.decoded) or "no format"
+    yield "  activations", ", ".join(("as computed", *backend.roundings))
     if backend.instruction_set is not None:
         yield "  instructions", backend.instruction_set
     for kernel in backend.kernels:

@@ -19,17 +19,18 @@ from masu.cli.replies import stream_reply
 @options.backend
 @options.dtype
 @options.threads
+@options.activations
 def command(
     package: Path, system: str | None, reasoning_effort: Any, max_tokens: int,
     stop: tuple[str, ...], backend: str | None, dtype: str | None, threads: int | None,
-    **sampling: Any,
+    activations: str | None, **sampling: Any,
 ) -> None:  # fmt: skip
     """Talk with the model of PACKAGE: every line of stdin is a message, until its end (Ctrl-D)."""
     from masu.cli.jax_settings import configure_jax
     from masu.runtime.language_model import load
 
     configure_jax()
-    model = load(package, dtype=dtype, backend=backend, threads=threads)
+    model = load(package, dtype=dtype, backend=backend, threads=threads, activations=activations)
     chat = model.chat(
         system=system,
         sampling=model.sampling.override(**sampling),

@@ -14,10 +14,11 @@ from masu.cli.output import print_columns, print_json
 @options.backend
 @options.dtype
 @options.threads
+@options.activations
 @options.as_json
 def command(
     package: Path, text: str, backend: str | None, dtype: str | None, threads: int | None,
-    as_json: bool,
+    activations: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Say how likely each label of the classifier in PACKAGE is for TEXT, the likeliest first.
 
@@ -27,7 +28,8 @@ def command(
     from masu.runtime.classifier import load
 
     configure_jax()
-    classifier = load(package, dtype=dtype, backend=backend, threads=threads)
+    computing = {"dtype": dtype, "backend": backend, "activations": activations}
+    classifier = load(package, threads=threads, **computing)
     found = classifier.classify(text)
     ranked = sorted(found.items(), key=lambda entry: entry[1], reverse=True)
     if as_json:

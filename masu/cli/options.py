@@ -45,6 +45,11 @@ threads = click.option(
     help="Share the work of the native kernels among N threads; without it, one a processor.",
 )  # fmt: skip
 
+activations = click.option(
+    "--activations", type=click.Choice(["int8"]),
+    help="Round rows of activations that meet codes of 4 and 8 bits; without it, nothing is.",
+)  # fmt: skip
+
 calibration = click.option(
     "--calibration", metavar="F",
     help="Text file for calibrated methods, or generated: text that the model makes up.",

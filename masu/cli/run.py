@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 @options.backend
 @options.dtype
 @options.threads
+@options.activations
 @options.as_json
 @click.option("--logprobs", is_flag=True, help="Put every token and its log-probability in --json.")
 def command(
     package: Path, prompt: str, system: str | None, reasoning_effort: str | None, raw: bool,
     max_tokens: int, stop: tuple[str, ...], backend: str | None, dtype: str | None,
-    threads: int | None, as_json: bool, logprobs: bool, **sampling: Any,
+    threads: int | None, activations: str | None, as_json: bool, logprobs: bool, **sampling: Any,
 ) -> None:  # fmt: skip
     """Answer PROMPT with the model of PACKAGE.
 
@@ -47,7 +48,7 @@ def command(
 
     configure_jax()
     began = perf_counter()
-    model = load(package, dtype=dtype, backend=backend, threads=threads)
+    model = load(package, dtype=dtype, backend=backend, threads=threads, activations=activations)
     loaded = perf_counter()
     chosen = model.sampling.override(**sampling).seeded()
     turn: TurnOptions = {

@@ -17,23 +17,27 @@ def backend_names() -> list[str]:
     return sorted(module.name for module in iter_modules(__path__))
 
 
-def load_backend(name: str | None = None, *, threads: int | None = None) -> Backend:
+def load_backend(
+    name: str | None = None, *, threads: int | None = None, activations: str | None = None
+) -> Backend:
     """A backend by name; without a name the best one that works here.
 
     Compiled code lives as long as the object that is returned.
 
     Args:
         threads: for kernels of our own; None takes every processor there is.
+        activations: `int8` rounds rows that meet stored codes; None leaves them as they are.
 
     Raises:
-        RequestError: no such backend, it cannot be used here, or it leaves threads to its library.
+        RequestError: no such backend, it cannot be used here, it leaves threads to its library, or
+            does not round activations.
     """
     if name is None:
         name = next(each for each in PREFERENCE if why_not(each) is None)
     if name not in backend_names():
         raise RequestError(f"no backend {name!r}; there are: {', '.join(backend_names())}")
     try:
-        backend = import_module(f"{__name__}.{name}").BACKEND()
+        backend = import_module(f"{__name__}.{name}").BACKEND(activations)
     except ImportError as cause:
         raise RequestError(f"backend {name!r} cannot be used here: {cause}") from cause
     if threads is not None:

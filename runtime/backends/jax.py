@@ -33,7 +33,8 @@ class JaxBackend(Backend):
     dtypes = ("float32", "bfloat16", "float16")
     xp = jnp
 
-    def __init__(self) -> None:
+    def __init__(self, activations: str | None = None) -> None:
+        super().__init__(activations)
         self._compiled: dict[Hashable, Callable[..., Any]] = {}
         self._programs: Counter[str] = Counter()
 

@@ -42,6 +42,7 @@ class Experts(Operation):
     edges = ((1, 32, 48, 2, 1), (5, 48, 64, 5, 3), (33, 64, 32, 4, 2))
     whole = (4, 64, 64, 4, 2)
     row_arrays = ("x", "chosen", "weights")
+    rounds_between = True
 
     def __init__(self, label: str) -> None:
         self.label = label

@@ -82,6 +82,8 @@ class Operation(ABC):
         largest: a shape that needs more scratch memory than any other; None without scratch.
         takes_no_rows: a call with no rows at all is served too.
         runs_every_row_alone: and not only some of them.
+        rounds_between: where rows that meet codes are rounded, it rounds one that it has computed:
+            nobody can say which of two steps a sum must fall on.
     """
 
     operation: str
@@ -92,6 +94,7 @@ class Operation(ABC):
     largest: Sizes | None = None
     takes_no_rows: bool = False
     runs_every_row_alone: bool = False
+    rounds_between: bool = False
     row_arrays: ClassVar[tuple[str, ...]] = ("x",)
 
     @abstractmethod
@@ -149,15 +152,15 @@ class Operation(ABC):
         """`whole`, with as many rows as there may be."""
         return (TALLEST, *self.whole[1:])
 
-    def wanted(self, call: Call) -> Results:
+    def wanted(self, call: Call, reference: Backend) -> Results:
         """The reference's answer to a call that no backend was prepared for."""
         wide = {
             name: values if values.dtype.kind in "iu" else values.astype(FLOAT64)
             for name, values in call.arrays.items()
         }
         with np.errstate(all="ignore"):
-            given = prepared(reference(), replace(call, arrays=wide, dtype=FLOAT64), FLOAT64)
-            return tuple(np.array(each) for each in self.run(reference(), given))
+            given = prepared(reference, replace(call, arrays=wide, dtype=FLOAT64), FLOAT64)
+            return tuple(np.array(each) for each in self.run(reference, given))
 
 
 def _compute(

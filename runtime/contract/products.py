@@ -45,6 +45,7 @@ FORMATS: dict[str, tuple[WeightFormat, str]] = {
     "Int 8": (spec(**{**INT4, "bits": 8}), "F16"),
     "MLX 1": (spec(type="MLXSpec", bits=1, group_size=32, **OUT), "F32"),
     "MLX 4": (spec(type="MLXSpec", bits=4, group_size=16, **OUT), "BF16"),
+    "MLX 4 in 32": (spec(type="MLXSpec", bits=4, group_size=32, **OUT), "F16"),
     "MLX 8": (spec(type="MLXSpec", bits=8, group_size=16, **OUT), "F32"),
     "LloydMax 4": (
         spec(type="LloydMaxSpec", bits=4, group_size=16, bias_bits=4, **OUT), "BF16"

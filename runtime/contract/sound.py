@@ -22,6 +22,7 @@ class SoundBackend(NumpyBackend):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.threads = 1
 
     def set_threads(self, count: int) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from masu.runtime.backend import Backend
 from masu.runtime.contract.memory import GuardedMemory
+from masu.runtime.contract.operation import reference
+from masu.runtime.contract.rounded import RoundedReference
 
 
 def _no_guards(memory: GuardedMemory) -> AbstractContextManager[None]:
@@ -29,6 +31,16 @@ class Subject:
     instruction_sets: tuple[str, ...] = ()
     use: Callable[[str], object] = lambda name: None
     guarded: Callable[[GuardedMemory], AbstractContextManager[None]] = field(default=_no_guards)
+
+    @property
+    def reference(self) -> Backend:
+        """What says what is right."""
+        return RoundedReference() if self.rounds else reference()
+
+    @property
+    def rounds(self) -> bool:
+        """Whether rows of activations that meet stored codes are rounded."""
+        return self.backend.activations is not None
 
 
 @contextmanager

@@ -40,7 +40,8 @@ class MLXBackend(Backend):
     dtypes = ("float32", "bfloat16", "float16")
     xp = MLXNamespace()
 
-    def __init__(self) -> None:
+    def __init__(self, activations: str | None = None) -> None:
+        super().__init__(activations)
         self.is_gpu = mx.default_device().type == mx.DeviceType.gpu
 
     def devices(self) -> tuple[str, ...]:

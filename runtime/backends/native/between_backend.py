@@ -133,7 +133,10 @@ class BetweenBackend(JaxBackend):
             chosen.astype(INT32),
             weights,
             *vectors,
-            sizes=(*sizes, up_biases is not None, down_biases is not None),
+            sizes=(
+                *(*sizes, up_biases is not None, down_biases is not None),
+                self.activations == "int8",
+            ),
             numbers=numbers,
         )
 

@@ -42,10 +42,14 @@ KERNELS = (
         "masu_product",
         ("linear", "readout"),
         "FullPrecision (F32, F16, BF16); MLX 1, 4, 8 bits; Int 4, 8 bits; LloydMax 4 bits;"
-        " Microfloat; groups of 16, 32, 64 ... columns; Hybrid of these without an adapter",
-        LANES,
+        " Microfloat; groups of 16, 32, 64 ... columns; Hybrid of these without an adapter;"
+        " on request (activations int8) rows that meet MLX or Int codes of 4 or 8 bits rounded",
+        LANES + ". Activations int8: 32 columns of a row share a scale, their largest magnitude"
+        " over 127, numbers are the nearest, even ones of two; of these rows the sum is as near"
+        " to the exact one as of others. With avx512-bf16 columns that share both scales, at most"
+        " 32, are added as whole numbers, then times these in float32, in four sums of a row",
         is_row_invariant=True,
-        non_finite=CLASSES,
+        non_finite=CLASSES + "; rows that are not finite are not rounded",
     ),
     Kernel(
         "masu_gated_product",

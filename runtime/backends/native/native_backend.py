@@ -32,9 +32,10 @@ class NativeBackend(StepBackend):
     name = "native"
     reads_in_place = True
     longest_step = 512
+    roundings = ("int8",)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, activations: str | None = None) -> None:
+        super().__init__(activations)
         library.load_library()
         self._parts: dict[Hashable, Callable[..., Any]] = {}
 
@@ -114,7 +115,7 @@ class NativeBackend(StepBackend):
             x,
             up.arrays[MATRIX],
             *(() if up_biases is None else (up_biases,)),
-            sizes=(function,),
+            sizes=(function, self.activations == "int8"),
             numbers=(parameter, *bounds_of(*clips)),
         )
         return self.linear(gated, down, down_biases)
@@ -122,7 +123,8 @@ class NativeBackend(StepBackend):
     def _product(self, x: Array, weight: Weight, biases: Array | None, dtype: Any) -> Array:
         out = jax.ShapeDtypeStruct((*x.shape[:-1], weight.shape[-2]), dtype)
         rest = () if biases is None else (biases,)
-        return call("masu_product", out, x, weight.arrays[MATRIX], *rest)
+        sizes = (self.activations == "int8",)
+        return call("masu_product", out, x, weight.arrays[MATRIX], *rest, sizes=sizes)
 
     def norm(
         self, x: Array, config: NormalizationConfig, scales: Array | None, biases: Array | None

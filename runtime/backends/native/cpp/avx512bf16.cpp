@@ -1,4 +1,4 @@
-// AVX-512 with products of bfloat16 pairs.
+// AVX-512 with products of bfloat16 pairs, and of bytes: processors that have the one have the other.
 #include "kernels.h"
 #if defined(MASU_KNOWS_PAIRS)
 #include <algorithm>
@@ -18,10 +18,10 @@
 #define MASU_AVX512
 #define MASU_PAIRS
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,avx2,fma,f16c")
 #endif
 
 namespace masu {

@@ -229,6 +229,14 @@ static inline void with_form(const Matrix& m, Body body) {
   return affine ? body(Form<kCodes4>()) : body(Form<kCodes4, kCentred>());
 }
 
+// Codes that stand for themselves: 0, 1, 2 ...
+static inline bool is_counted(const Matrix& m) {
+  auto* levels = reinterpret_cast<const float*>(m.levels);
+  for (int i = 0; m.kind == kCodes4 && i < 16; i++)
+    if (levels[i] != static_cast<float>(i)) return false;
+  return m.kind == kCodes4 || m.kind == kCodes8;
+}
+
 static inline V levels_of(const Matrix& m) {
   return m.levels ? load(reinterpret_cast<const float*>(m.levels)) : set1(0.0f);
 }

@@ -24,6 +24,7 @@ struct ExpertsCall {
   uint8_t* out;
   int tokens, active, experts, width, lines, hidden;
   Activation activation;
+  bool rounds;  // rows that meet counted codes to bytes
 };
 
 // What all experts made of the rows that chose them: expert after expert, `starts` tells where one
@@ -57,9 +58,9 @@ void run_expert(const ExpertsCall& call, const Gathered& found, int expert, Room
   // Tiles of values and of gates are the same rows of a transform only where they end together.
   bool in_one = call.activation.is_gated && call.hidden % 32 == 0;
   kernels.product(call.up[expert], call.type, rooms.rows.data(), count, biases(call.up_biases, call.lines), false,
-                  in_one ? &call.activation : nullptr, in_one ? rooms.hidden.data() : rooms.lines.data());
+                  in_one ? &call.activation : nullptr, call.rounds, in_one ? rooms.hidden.data() : rooms.lines.data());
   if (!in_one) kernels.between.activate(call.type, call.activation, rooms.lines.data(), count, call.hidden, rooms.hidden.data());
-  kernels.product(call.down[expert], call.type, rooms.hidden.data(), count, biases(call.down_biases, call.width), false, nullptr, out + first * row);
+  kernels.product(call.down[expert], call.type, rooms.hidden.data(), count, biases(call.down_biases, call.width), false, nullptr, call.rounds, out + first * row);
 }
 
 void run_experts(const ExpertsCall& call) {
@@ -105,7 +106,7 @@ extern "C" {
 
 // `x` [tokens, width], up and down as matrices [experts], chosen s32 and weights f32 [tokens,
 // active], then biases f32 of up and down [experts, ...], as far as there are -> like x.
-// Sizes: is_gated, function, has_up_biases, has_down_biases. Numbers: alpha, and the bounds of
+// Sizes: is_gated, function, has_up_biases, has_down_biases, rounds_rows. Numbers: alpha, and the bounds of
 // values and of gates.
 ffi::Error* masu_experts(ffi::Frame* frame) {
   if (ffi::answers_metadata(frame)) return nullptr;
@@ -126,7 +127,7 @@ ffi::Error* masu_experts(ffi::Frame* frame) {
                    static_cast<const int32_t*>(chosen->data), static_cast<const float*>(args[4]->data),
                    static_cast<uint8_t*>(frame->rets.buffers[0]->data), static_cast<int>(x->dims[0]),
                    static_cast<int>(chosen->dims[1]), static_cast<int>(up->dims[0]), static_cast<int>(x->dims[1]), lines, hidden,
-                   {options[0] != 0, options[1], numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]}};
+                   {options[0] != 0, options[1], numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]}, options[4] != 0};
   if (const char* message = problem(call, x)) return ffi::error(frame, message);
   run_experts(call);
   return nullptr;

@@ -25,7 +25,7 @@ Available available() {
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (is_wide) found.kernels[found.count++] = &kAvx512;
 #if defined(MASU_KNOWS_PAIRS)
-  if (is_wide && __builtin_cpu_supports("avx512bf16")) found.kernels[found.count++] = &kAvx512BF16;
+  if (is_wide && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni")) found.kernels[found.count++] = &kAvx512BF16;
 #endif
 #elif defined(__aarch64__)
   found.kernels[found.count++] = &kNeon;  // every one of these has it
@@ -53,7 +53,7 @@ using namespace masu;
 
 namespace {
 
-ffi::Error* run_product(ffi::Frame* frame, const Activation* gate) {
+ffi::Error* run_product(ffi::Frame* frame, const Activation* gate, bool rounds) {
   ExactDenormals exact;
   ffi::Buffer *x = frame->args.buffers[0], *matrix = frame->args.buffers[1], *out = frame->rets.buffers[0];
   if (!is_matrix(matrix)) return ffi::error(frame, "masu: the second operand is no matrix");
@@ -65,7 +65,7 @@ ffi::Error* run_product(ffi::Frame* frame, const Activation* gate) {
   bool wide = out->type == ffi::kF32;
   if ((!wide || gate) && out->type != x->type) return ffi::error(frame, "masu: the output is neither wide nor like the input");
   const float* biases = frame->args.size > 2 ? optional(frame, 2) : nullptr;
-  if (rows > 0) chosen->product(m, type_of(x), x->data, static_cast<int>(rows), biases, wide, gate, out->data);
+  if (rows > 0) chosen->product(m, type_of(x), x->data, static_cast<int>(rows), biases, wide, gate, rounds, out->data);
   return nullptr;
 }
 
@@ -74,18 +74,19 @@ ffi::Error* run_product(ffi::Frame* frame, const Activation* gate) {
 extern "C" {
 
 // `x` [..., columns], a matrix, perhaps biases f32 [rows] -> [..., rows], rounded or wide.
+// Sizes: rounds_rows, to bytes, where they meet counted codes.
 ffi::Error* masu_product(ffi::Frame* frame) {
-  return ffi::answers_metadata(frame) ? nullptr : run_product(frame, nullptr);
+  return ffi::answers_metadata(frame) ? nullptr : run_product(frame, nullptr, ints(frame)[0] != 0);
 }
 
 // The same, whose outputs are values and then gates -> [..., rows / 2] like `x`: the first times a
-// function of the second. Sizes: function. Numbers: its parameter, lowest and highest value, lowest
-// and highest gate.
+// function of the second. Sizes: function, rounds_rows. Numbers: its parameter, lowest and highest
+// value, lowest and highest gate.
 ffi::Error* masu_gated_product(ffi::Frame* frame) {
   if (ffi::answers_metadata(frame)) return nullptr;
   const float* n = floats(frame);
   Activation gate{true, ints(frame)[0], n[0], n[1], n[2], n[3], n[4]};
-  return run_product(frame, &gate);
+  return run_product(frame, &gate, ints(frame)[1] != 0);
 }
 
 // Ids s32 [tokens], a matrix -> [tokens, columns].

@@ -10,9 +10,10 @@ namespace masu {
 struct Kernels {
   const char* name;
   Between between;
-  // With a gate the outputs of the second half of the rows gate those of the first.
+  // With a gate the outputs of the second half of the rows gate those of the first. `rounds`: rows
+  // that meet counted codes are rounded to bytes first.
   void (*product)(const Matrix&, uint32_t type, const void* x, int rows, const float* biases, bool wide,
-                  const Activation* gate, void* out);
+                  const Activation* gate, bool rounds, void* out);
   void (*lookup)(const Matrix&, uint32_t type, const int32_t* ids, int count, void* out);
   void (*attention)(uint32_t type, const void* queries, const void* keys, const void* values, const float* sinks,
                     const int* sizes, const float* numbers, void* out);

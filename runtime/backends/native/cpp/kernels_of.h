@@ -6,8 +6,14 @@
 
 #include "product.h"
 
+#include "rounding.h"
+
 #if defined(MASU_PAIRS)
 #include "dots.h"
+
+#include "byte_codes.h"
+
+#include "byte_product.h"
 #endif
 
 #include "attention.h"
@@ -29,11 +35,28 @@ static void product_of(const Matrix& m, const void* x, int rows, const float* bi
   wide ? product_to<T, F32>(m, x, rows, biases, gate, out) : product_to<T, T>(m, x, rows, biases, gate, out);
 }
 
+template <class In, class Out>
+static void rounded_product_to(const Matrix& m, const void* x, int rows, const float* biases, const Activation* gate, void* out) {
+  Outputs<Out> to(m, biases, gate, out);
+#if defined(MASU_PAIRS)
+  rounded_product<In>(m, x, rows, to, byte_product<Out>);
+#else
+  rounded_product<In>(m, x, rows, to, scaled_product<Out>);
+#endif
+}
+
+template <class T>
+static void rounded_product_of(const Matrix& m, const void* x, int rows, const float* biases, bool wide, const Activation* gate, void* out) {
+  wide ? rounded_product_to<T, F32>(m, x, rows, biases, gate, out) : rounded_product_to<T, T>(m, x, rows, biases, gate, out);
+}
+
 static void any_product(const Matrix& m, uint32_t type, const void* x, int rows, const float* biases, bool wide,
-                        const Activation* gate, void* out) {
-  if (type == kF32) product_of<F32>(m, x, rows, biases, wide, gate, out);
-  else if (type == kF16) product_of<F16>(m, x, rows, biases, wide, gate, out);
-  else product_of<BF16>(m, x, rows, biases, wide, gate, out);
+                        const Activation* gate, bool rounds, void* out) {
+  auto by_type = [&](auto* in_f32, auto* in_f16, auto* in_bf16) {
+    (type == kF32 ? in_f32 : type == kF16 ? in_f16 : in_bf16)(m, x, rows, biases, wide, gate, out);
+  };
+  if (rounds && takes_rounded(m)) by_type(rounded_product_of<F32>, rounded_product_of<F16>, rounded_product_of<BF16>);
+  else by_type(product_of<F32>, product_of<F16>, product_of<BF16>);
 }
 
 static void any_lookup(const Matrix& m, uint32_t type, const int32_t* ids, int count, void* out) {

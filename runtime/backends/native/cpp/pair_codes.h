@@ -23,14 +23,6 @@ static inline float sum_of_quarters(V a) {
 
 static inline bool is_bfloat16(float value) { return (to_bits(value) & 0xffff) == 0; }
 
-// Codes that stand for themselves: 0, 1, 2 ...
-static inline bool is_counted(const Matrix& m) {
-  auto* levels = reinterpret_cast<const float*>(m.levels);
-  for (int i = 0; m.kind == kCodes4 && i < 16; i++)
-    if (levels[i] != static_cast<float>(i)) return false;
-  return m.kind == kCodes4 || m.kind == kCodes8;
-}
-
 // Levels that bfloat16 holds exactly, and nothing that mixes columns before the product.
 static inline bool has_dots(const Matrix& m) {
   if (m.input_signs || m.input_block) return false;
@@ -130,19 +122,22 @@ static inline __m512i level(__m512i words, int place, __m512i levels) {
   return _mm512_ternarylogic_epi32(moved, _mm512_set1_epi16(kNibble), _mm512_set1_epi16(static_cast<short>(lift)), kAndThenOr);
 }
 
-// One block of a row: four vectors of levels. Of one that is not whole nothing past the row is read.
+// 64 bytes of a row. Of those that are not all there nothing past the row is read.
+template <bool kWhole>
+static inline __m512i stored_bytes(const uint8_t* row, size_t row_bytes, size_t from) {
+  size_t left = from < row_bytes ? row_bytes - from : 0;
+  return kWhole || left >= 64 ? _mm512_loadu_si512(row + from) : _mm512_maskz_loadu_epi8((uint64_t{1} << left) - 1, row + from);
+}
+
+// One block of a row: vectors of levels.
 template <class F, bool kWhole>
 static inline void unpack_pairs(const uint8_t* row, size_t row_bytes, int block, __m512i levels, __m512i* out) {
   size_t at = static_cast<size_t>(block) * F::kBytes;
-  auto part = [&](size_t from) {
-    size_t left = from < row_bytes ? row_bytes - from : 0;
-    return kWhole || left >= 64 ? _mm512_loadu_si512(row + from) : _mm512_maskz_loadu_epi8((uint64_t{1} << left) - 1, row + from);
-  };
   if (!F::kCodes) {
-    for (int s = 0; s < kVectors; s++) out[s] = part(at + 64 * s);
+    for (int s = 0; s < kVectors; s++) out[s] = stored_bytes<kWhole>(row, row_bytes, at + 64 * s);
     return;
   }
-  __m512i words = part(at);
+  __m512i words = stored_bytes<kWhole>(row, row_bytes, at);
   for (int s = 0; s < kVectors; s++) out[s] = level<F>(words, s, levels);
 }
 

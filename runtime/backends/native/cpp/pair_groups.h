@@ -2,11 +2,13 @@
 //
 // Included for processors that have products of bfloat16 pairs.
 
-// Adds the sum of each group's numbers.
-static inline void add_group_sums(const Matrix& m, const uint16_t* x, float* out) {
+// Adds the sum of each group's numbers, bfloat16 or float.
+template <class Stored>
+static inline void add_group_sums(const Matrix& m, const Stored* x, float* out) {
+  using T = std::conditional_t<std::is_same_v<Stored, float>, F32, BF16>;
   for (uint32_t c = 0; c < m.columns; c += m.group_size) {
     V sums = set1(0.0f);
-    for (uint32_t i = 0; i < m.group_size; i += 16) sums = sums + load(x + c + i, BF16());
+    for (uint32_t i = 0; i < m.group_size; i += 16) sums = sums + load(x + c + i, T());
     out[c / m.group_size] += sum(sums);
   }
 }
@@ -86,12 +88,13 @@ static void widen_other_groups(const Matrix& m, uint32_t first, int rows, V lift
   }
 }
 
-// Scales and lifted offsets of a tile, with zeros where a block reaches past the last group.
-static inline Groups unpack_pair_groups(const Matrix& m, uint32_t first, int rows, float* room) {
+// Scales and offsets of a tile for levels that are `lift_` too large, with zeros where a block reaches
+// past the last group.
+static inline Groups unpack_pair_groups(const Matrix& m, uint32_t first, int rows, float* room, float lift_) {
   bool by_row = m.group_step == 1;
   Groups to{room, room + group_room(m) / 2, by_row ? group_line(m) : 1, by_row ? 1 : static_cast<size_t>(kTile)};
   if (!has_groups(m)) return to;
-  V lift = set1(lift_of(m));
+  V lift = set1(lift_);
   if (!has_plain_groups(m)) widen_other_groups(m, first, rows, lift, to);
   else if (m.param == kParamF16) widen_groups<F16>(m, first, rows, lift, to);
   else widen_groups<BF16>(m, first, rows, lift, to);
@@ -100,15 +103,20 @@ static inline Groups unpack_pair_groups(const Matrix& m, uint32_t first, int row
   return to;
 }
 
+static inline Groups unpack_pair_groups(const Matrix& m, uint32_t first, int rows, float* room) {
+  return unpack_pair_groups(m, first, rows, room, lift_of(m));
+}
+
 // What the offsets of a tile's rows add for one row of activations: float [kTile].
 static inline void offset_sums(const Matrix& m, const Groups& groups, const float* sums, int rows, float* out) {
   size_t count = m.columns / m.group_size;
   if (groups.row_step == 1) {  // lanes are rows
-    for (int r = 0; r < kTile; r += 16) {
-      V total = set1(0.0f);
-      for (size_t g = 0; g < count; g++) total = fma(load(groups.offsets + g * kTile + r), set1(sums[g]), total);
-      store(out + r, total);
+    V low = set1(0.0f), high = low;
+    for (size_t g = 0; g < count; g++) {
+      const float* offsets = groups.offsets + g * kTile;
+      low = fma(load(offsets), set1(sums[g]), low), high = fma(load(offsets + 16), set1(sums[g]), high);
     }
+    store(out, low), store(out + 16, high);
     return;
   }
   for (int r = 0; r < rows; r++) {
