@@ -110,7 +110,7 @@ def _adapters_with_biases(candidate: Candidate) -> Iterator[Breach]:
 
 def _unrotated_without_adapter(candidate: Candidate) -> Iterator[Breach]:
     for path, hybrid in hybrids(candidate):
-        if hybrid.incoherence_block_size is None and hybrid.adapter_spec is None:
+        if hybrid.is_core_alone:
             yield Breach(path, "a hybrid without rotation and without adapter; write its core")
 
 

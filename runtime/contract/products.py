@@ -62,6 +62,16 @@ FORMATS: dict[str, tuple[WeightFormat, str]] = {
         ),
         "BF16",
     ),
+    "Hybrid without a transform": (
+        spec(
+            type="HybridSpec",
+            quantization_spec={**INT4, "group_size": 32},
+            adapter_spec=None,
+            incoherence_block_size=None,
+            incoherence_processing_mode="input_output",
+        ),
+        "F16",
+    ),
     "D4S4": (spec(type="D4S4Spec", layout="input_output"), "BF16"),
 }  # fmt: skip
 """A format of each kind, and the element type of the package that it stands in."""

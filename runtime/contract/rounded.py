@@ -10,6 +10,7 @@ from masu.runtime.backend import Array
 from masu.runtime.backends.numpy import NumpyBackend
 from masu.runtime.weights import Weight
 from masu.specs.formats import WeightFormat
+from masu.specs.formats.hybrid import HybridSpec
 from masu.specs.formats.integer import IntSpec
 from masu.specs.formats.mlx import MLXSpec
 
@@ -19,6 +20,8 @@ COLUMNS = 32
 
 def meets_rounded(weight_format: WeightFormat, columns: int) -> bool:
     """Whether rows are rounded for this matrix: its codes are whole numbers that kernels read."""
+    if isinstance(weight_format, HybridSpec) and weight_format.is_core_alone:
+        weight_format = weight_format.quantization_spec
     if not isinstance(weight_format, IntSpec | MLXSpec) or weight_format.bits not in (4, 8):
         return False
     size = weight_format.group_size

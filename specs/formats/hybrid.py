@@ -55,6 +55,11 @@ class HybridSpec(Format):
             parts["adapter"] = self.adapter_spec
         return parts
 
+    @property
+    def is_core_alone(self) -> bool:
+        """Whether it is its core: without an adapter, and neither side rotated."""
+        return self.adapter_spec is None and self.incoherence_block_size is None
+
     def block(self, side: Side) -> int | None:
         """The Hadamard block of one side of the matrix; None where that side is not rotated."""
         is_rotated = side in self.incoherence_processing_mode.split("_")

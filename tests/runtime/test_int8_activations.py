@@ -131,6 +131,21 @@ def test_rows_that_are_not_finite_are_not_rounded(name: str) -> None:
     assert (found[rest] == before[rest]).all()
 
 
+@pytest.mark.parametrize("name", library.INSTRUCTION_SETS)
+@pytest.mark.parametrize("bits", [4, 8])
+def test_large_rows_stay_finite_where_their_products_are(name: str, bits: int) -> None:
+    """Whole numbers times a row's scale would leave float32 before a small weight's is met."""
+    use(name)
+    weight = codes("symmetric", bits, 32, 33, 128)
+    small = {**weight.arrays, "scales": np.full_like(weight.arrays["scales"], 1e-9, np.float32)}
+    weight = Weight(weight.format, small, weight.shape, weight.planes)
+    x, ordinary = random(5, 128) * np.float32(3e36), random(5, 128)
+    x[1::2] = ordinary[1::2]
+    found = product(ROUNDING, x, weight)
+    assert np.isfinite(found).all()
+    assert (found[1::2] == product(ROUNDING, ordinary, weight)[1::2]).all()
+
+
 def test_what_meets_no_counted_codes_is_not_rounded() -> None:
     fields = {"bits": 4, "group_size": 16, "bias_bits": None, "layout": "output_input"}
     other = ramp(spec(type="LloydMaxSpec", **fields), (40, 64), "group_major")

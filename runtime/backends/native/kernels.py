@@ -49,7 +49,8 @@ KERNELS = (
         " to the exact one as of others. With avx512-bf16 columns that share both scales, at most"
         " 32, are added as whole numbers, then times these in float32, in four sums of a row",
         is_row_invariant=True,
-        non_finite=CLASSES + "; rows that are not finite are not rounded",
+        non_finite=CLASSES + "; rows that are not finite are not rounded. With avx512-bf16 of"
+        " bfloat16 rows: scales of groups up to 2^110, and weights below 2^-126 are zeros",
     ),
     Kernel(
         "masu_gated_product",

@@ -170,8 +170,7 @@ static void rounded_tile(const Matrix& m, uint32_t first, int count, const PairR
 }
 
 template <class Out>
-static void byte_product(const Matrix& m, const RoundedRows& given, int start, const Outputs<Out>& to) {
-  if (!takes_bytes(m)) return scaled_product(m, given, start, to);
+static void product_of_bytes(const Matrix& m, const RoundedRows& given, int start, const Outputs<Out>& to) {
   size_t width = byte_width(m), groups = group_line(m), count = static_cast<size_t>(given.count);
   Room<uint16_t> arranged(width * count);
   Room<float> sums_of_groups(groups * count);
@@ -200,4 +199,21 @@ static void byte_product(const Matrix& m, const RoundedRows& given, int start, c
     });
   };
   parallel(pieces, body);
+}
+
+constexpr float kLargestScale = 1099511627776.0f;  // 2^40: whole numbers times more come near the end of float
+
+// Runs of rows with ordinary scales by bytes, the others as floats.
+template <class Out>
+static void byte_product(const Matrix& m, const RoundedRows& given, int start, const Outputs<Out>& to) {
+  size_t runs = runs_of(m);
+  auto is_fit = [&](int row) {
+    const float* scales = given.scales + row * runs;
+    return takes_bytes(m) && *std::max_element(scales, scales + runs) <= kLargestScale;
+  };
+  for (int from = 0, end; from < given.count; from = end) {
+    for (end = from + 1; end < given.count && is_fit(end) == is_fit(from); end++) {}
+    RoundedRows part{given.numbers + static_cast<size_t>(from) * m.columns, given.scales + from * runs, end - from};
+    (is_fit(from) ? product_of_bytes<Out> : scaled_product<Out>)(m, part, start + from, to);
+  }
 }
