@@ -79,7 +79,7 @@ def bench(
     chosen = load_backend(backend, threads=threads, activations=activations)
     model = load_model(package, dtype=dtype, backend=chosen)
     seconds = perf_counter() - began
-    model.start(prompt_tokens + new_tokens)
+    _check_room(package, model, prompt_tokens, new_tokens)
     settings = {
         "package": str(package.path),
         **_conditions(model),
@@ -100,6 +100,16 @@ def _conditions(model: Decoder) -> dict[str, Any]:
         "cpu": cpu_name(),
         "cores": usable_cores(),
     }
+
+
+def _check_room(package: Package, model: Decoder, prompt_tokens: int, new_tokens: int) -> None:
+    try:
+        model.start(prompt_tokens + new_tokens)
+    except RequestError as cause:
+        raise RequestError(
+            f"{package.path}: {prompt_tokens} prompt tokens and {new_tokens} new ones: {cause}",
+            hint="ask for fewer by --prompt-tokens and --new-tokens",
+        ) from None
 
 
 def _figures(
