@@ -101,7 +101,7 @@ void record_product(const std::string& name, const Matrix& m, uint32_t type, int
   auto x = numbers.many<In>(static_cast<size_t>(rows) * m.columns);
   auto biases = numbers.many<F32>(m.rows);
   std::vector<typename Out::stored> out(static_cast<size_t>(rows) * m.rows);
-  in_use().product(m, type, x.data(), rows, rows % 2 ? nullptr : biases.data(), wide, nullptr, out.data());
+  in_use().product(m, type, x.data(), rows, rows % 2 ? nullptr : biases.data(), wide, nullptr, false, out.data());
   record<Out>(name, out);
 }
 
