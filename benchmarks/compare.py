@@ -109,13 +109,15 @@ def receipt(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def absentees(pythons: Mapping[str, str]) -> dict[str, str]:
+    """Who cannot be imported, and why."""
+    reasons = {each.name: why_absent(pythons[each.name], each.module) for each in CONTENDERS}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
 def compared(model: Model, options: argparse.Namespace, pythons: Mapping[str, str]) -> Any:
     """All figures of one model: who was there, what each said, and how fast."""
-    absent = {
-        each.name: reason
-        for each in CONTENDERS
-        if (reason := why_absent(pythons[each.name], each.module)) is not None
-    }
+    absent = absentees(pythons)
     mlx = None if "mlx-lm" in absent else pythons["mlx-lm"]
     weights = prepare(model, options.folder / model.name, mlx)
     opened = load(weights.paths["masu"])

@@ -214,16 +214,9 @@ class Decoder:
         row, state.layers = self._run_one(ids, position, length, state.rotations, state.layers)
         return row
 
-    def _one_row(
-        self,
-        ids: np.ndarray,
-        position: Array,
-        length: Array,
-        rotations: tuple[Rotation, ...],
-        layers: tuple[Any, ...],
-    ) -> tuple[Array, tuple[Any, ...]]:
-        """The logits `[vocab]` of a single row, and the states after it."""
-        x, layers = self._many_rows(ids, position, length, rotations, layers)
+    def _one_row(self, *step: Any) -> tuple[Array, tuple[Any, ...]]:
+        """The logits `[vocab]` of a single row, and the states after it; as `_many_rows`."""
+        x, layers = self._many_rows(*step)
         return self._leave_row(self._exit, x, np.int32(0)), layers
 
     def _many_rows(

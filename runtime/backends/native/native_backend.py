@@ -9,14 +9,11 @@ from jax.core import Tracer
 
 from masu.runtime.backend import Array, wide_dtype
 from masu.runtime.backends.native import library
-from masu.runtime.backends.native.activations import bounds_of, function_of
 from masu.runtime.backends.native.calls import MATRIX, TILE, call
 from masu.runtime.backends.native.in_one import InOne
 from masu.runtime.backends.native.matrix import Unserved, described
 from masu.runtime.backends.native.step_backend import StepBackend
 from masu.runtime.weights import Weight
-from masu.specs.blocks.activation import Activation
-from masu.specs.blocks.dense_mlp import Clipping
 from masu.specs.blocks.norm import NormalizationConfig
 from masu.specs.errors import RequestError
 from masu.specs.formats.d4s4 import D4S4Spec
@@ -94,31 +91,21 @@ class NativeBackend(StepBackend):
             return super().readout(x, weight)
         return self._product(x, weight, None, wide_dtype(x.dtype))
 
-    def gated_mlp(
+    def _gated(
         self,
         x: Array,
         up: Weight,
-        up_biases: Array | None,
-        down: Weight,
-        down_biases: Array | None,
-        activation: Activation,
-        up_clipping: Clipping | None,
-        gate_clipping: Clipping | None,
+        biases: Array | None,
+        function: int,
+        numbers: tuple[float, ...],
     ) -> Array:
-        hidden, clips = up.shape[-2] // 2, (up_clipping, gate_clipping)
+        hidden = up.shape[-2] // 2
         if MATRIX not in up.arrays or hidden % TILE:
-            return super().gated_mlp(x, up, up_biases, down, down_biases, activation, *clips)
-        function, parameter = function_of(activation)
-        gated = call(
-            "masu_gated_product",
-            jax.ShapeDtypeStruct((*x.shape[:-1], hidden), x.dtype),
-            x,
-            up.arrays[MATRIX],
-            *(() if up_biases is None else (up_biases,)),
-            sizes=(function, self.activations == "int8"),
-            numbers=(parameter, *bounds_of(*clips)),
-        )
-        return self.linear(gated, down, down_biases)
+            return super()._gated(x, up, biases, function, numbers)
+        out = jax.ShapeDtypeStruct((*x.shape[:-1], hidden), x.dtype)
+        operands = x, up.arrays[MATRIX], *(() if biases is None else (biases,))
+        sizes = (function, self.activations == "int8")
+        return call("masu_gated_product", out, *operands, sizes=sizes, numbers=numbers)
 
     def _product(self, x: Array, weight: Weight, biases: Array | None, dtype: Any) -> Array:
         out = jax.ShapeDtypeStruct((*x.shape[:-1], weight.shape[-2]), dtype)

@@ -50,12 +50,23 @@ class StepBackend(BetweenBackend):
         up_clipping: Clipping | None,
         gate_clipping: Clipping | None,
     ) -> Array:
-        both = self.linear(x, up, up_biases)
         function, parameter = function_of(activation)
-        out = jax.ShapeDtypeStruct((*both.shape[:-1], both.shape[-1] // 2), both.dtype)
         numbers = (parameter, *bounds_of(up_clipping, gate_clipping))
-        gated = call("masu_gate", out, both, sizes=(function,), numbers=numbers)
+        gated = self._gated(x, up, up_biases, function, numbers)
         return self.linear(gated, down, down_biases)
+
+    def _gated(
+        self,
+        x: Array,
+        up: Weight,
+        biases: Array | None,
+        function: int,
+        numbers: tuple[float, ...],
+    ) -> Array:
+        """Values `[..., hidden]` times a function of their gates, before the second projection."""
+        both = self.linear(x, up, biases)
+        out = jax.ShapeDtypeStruct((*both.shape[:-1], both.shape[-1] // 2), both.dtype)
+        return call("masu_gate", out, both, sizes=(function,), numbers=numbers)
 
     def rotations(self, frequencies: Array, factor: Array, positions: Array) -> tuple[Array, Array]:
         out = jax.ShapeDtypeStruct((positions.shape[0], frequencies.shape[0]), np.float32)

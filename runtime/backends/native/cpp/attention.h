@@ -89,25 +89,10 @@ static inline V scores_of_pairs(const uint16_t* q, const uint16_t* k, int width)
 }
 #endif
 
-// `out * kept`, plus what `kStrips` strips of values give with these shares.
-template <int kStrips>
-static inline void gather(const float* v, const float* shares, V kept, float* out) {
-  V held[kStrips];
-#pragma GCC unroll 4
-  for (int s = 0; s < kStrips; s++) held[s] = load(out + 16 * s) * kept;
-#pragma GCC unroll 16
-  for (int i = 0; i < kKeys; i++) {
-    V share = set1(shares[i]);
-#pragma GCC unroll 4
-    for (int s = 0; s < kStrips; s++) held[s] = fma(share, load(v + s * kStripSize + i * 16), held[s]);
-  }
-#pragma GCC unroll 4
-  for (int s = 0; s < kStrips; s++) store(out + 16 * s, held[s]);
-}
-
-// The same from rows of a cache as they lie there.
+// `out * kept`, plus what `kStrips` strips of values give with these shares. The steps are those from
+// one key to the next, and from one strip.
 template <class T, int kStrips>
-static inline void gather_rows(const typename T::stored* v, int width, const float* shares, V kept, float* out) {
+static inline void gather(const typename T::stored* v, size_t key_step, size_t strip_step, const float* shares, V kept, float* out) {
   V held[kStrips];
 #pragma GCC unroll 4
   for (int s = 0; s < kStrips; s++) held[s] = load(out + 16 * s) * kept;
@@ -115,7 +100,7 @@ static inline void gather_rows(const typename T::stored* v, int width, const flo
   for (int i = 0; i < kKeys; i++) {
     V share = set1(shares[i]);
 #pragma GCC unroll 4
-    for (int s = 0; s < kStrips; s++) held[s] = fma(share, load_some<T>(v + i * width + 16 * s, 16), held[s]);
+    for (int s = 0; s < kStrips; s++) held[s] = fma(share, load(v + s * strip_step + i * key_step, T()), held[s]);
   }
 #pragma GCC unroll 4
   for (int s = 0; s < kStrips; s++) store(out + 16 * s, held[s]);
@@ -146,12 +131,12 @@ static inline void attend_block(const AttentionCall& call, V scores, const typen
   run.total = run.total * kept + sum(wide);
   int d = 0;
   if (rows) {
-    for (; d + 64 <= width; d += 64) gather_rows<T, 4>(rows + d, width, shares, set1(kept), run.out + d);
-    for (; d < width; d += 16) gather_rows<T, 1>(rows + d, width, shares, set1(kept), run.out + d);
+    for (; d + 64 <= width; d += 64) gather<T, 4>(rows + d, width, 16, shares, set1(kept), run.out + d);
+    for (; d < width; d += 16) gather<T, 1>(rows + d, width, 16, shares, set1(kept), run.out + d);
     return;
   }
-  for (; d + 64 <= width; d += 64) gather<4>(v + d * kKeys, shares, set1(kept), run.out + d);
-  for (; d < width; d += 16) gather<1>(v + d * kKeys, shares, set1(kept), run.out + d);
+  for (; d + 64 <= width; d += 64) gather<F32, 4>(v + d * kKeys, 16, kStripSize, shares, set1(kept), run.out + d);
+  for (; d < width; d += 16) gather<F32, 1>(v + d * kKeys, 16, kStripSize, shares, set1(kept), run.out + d);
 }
 
 // Rows `start .. start + kKeys` of a cache as strips, zeros from the length on.

@@ -52,15 +52,9 @@ static inline void sixteen_rows(const Matrix& m, const Unit& unit, size_t step, 
 // A tile times a few rows, one after the other.
 template <class F>
 static void few_rounded(const Matrix& m, uint32_t first, int count, const PairRows& rows, const Groups& groups, float* out) {
-  const size_t next = (static_cast<size_t>(first) + 2 * kTile - 1) * sizeof(uint16_t);
-  const size_t span = kSide * static_cast<size_t>(m.row_bytes), ahead = (kPairsAhead + span - 1) / span * span;
-  bool has_lines = !F::kByRow && has_plain_groups(m);
   for (int i = 0; i < rows.count; i++)
     for (int at = 0; at < count;) {
-      const uint8_t* here = tile_row(m, first, at);
-      Unit unit{here, i == 0 ? here + ahead : here, nullptr, nullptr};
-      if (has_lines && at == 0 && i == 0) unit.scales = reinterpret_cast<const uint8_t*>(m.scales) + next;
-      if (unit.scales && m.offset_kind == kLikeScales) unit.offsets = reinterpret_cast<const uint8_t*>(m.offsets) + next;
+      Unit unit = unit_at<F>(m, first, at, kSide, i == 0);
       bool is_whole = at + kSide <= count;  // else one row stands for all sixteen
       float made[kSide], *to = out + i * kTile + at;
       sixteen_rows<F>(m, unit, is_whole ? m.row_bytes : 0, groups.scales + at * groups.row_step, groups, rows.x + i * rows.width, made);
@@ -181,24 +175,11 @@ static void product_of_bytes(const Matrix& m, const RoundedRows& given, int star
     add_group_sums(m, numbers, sums_of_groups.data() + i * groups);
   }
   PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, given.count, 1};
-  int tiles = to.tiles(), runs = given.count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
-  auto body = [&](int ticket) {
-    int piece = in_runs(ticket, pieces, runs);
-    thread_local Room<float> room;
-    size_t before = group_room(m) + static_cast<size_t>(pair_blocks_of(m)) * 4 * quarter_size(2);
-    if (room.size() < before + count * kTile) room.resize(before + count * kTile);
-    float* sums = room.data() + before;
-    int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
-    int end = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
-    with_pair_form(m, [&](auto form) {
-      using F = decltype(form);
-      if constexpr (F::kCounted && F::kGroups <= 4) {
-        auto add = [&](uint32_t first, int height) { rounded_tile<F>(m, first, height, rows, room.data(), sums); };
-        for (int t = from; t < end; t++) write_tile(m, t, start, given.count, to, sums, add);
-      }
-    });
-  };
-  parallel(pieces, body);
+  size_t needed = group_room(m) + static_cast<size_t>(pair_blocks_of(m)) * 4 * quarter_size(2);
+  in_tiles(m, start, given.count, to, needed, [&](auto form, uint32_t first, int height, float* room, float* sums) {
+    using F = decltype(form);
+    if constexpr (F::kCounted && F::kGroups <= 4) rounded_tile<F>(m, first, height, rows, room, sums);
+  });
 }
 
 constexpr float kLargestScale = 1099511627776.0f;  // 2^40: whole numbers times more come near the end of float

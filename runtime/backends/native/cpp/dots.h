@@ -165,6 +165,27 @@ static inline int in_runs(int ticket, int pieces, int runs) {
   return ticket < lines * runs ? ticket % lines * runs + ticket / lines : ticket;
 }
 
+// All tiles of some rows of outputs, those from `start` on, shared out among threads. `tile` makes the
+// sums of one, with `needed` floats of room.
+template <class Out, class Tile>
+static void in_tiles(const Matrix& m, int start, int count, const Outputs<Out>& to, size_t needed, Tile tile) {
+  int tiles = to.tiles(), runs = count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
+  auto body = [&](int ticket) {
+    int piece = in_runs(ticket, pieces, runs);
+    thread_local Room<float> room;
+    size_t all = needed + static_cast<size_t>(count) * kTile;
+    if (room.size() < all) room.resize(all);
+    float* sums = room.data() + needed;
+    int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
+    int end = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
+    with_pair_form(m, [&](auto form) {
+      auto add = [&](uint32_t first, int height) { tile(form, first, height, room.data(), sums); };
+      for (int t = from; t < end; t++) write_tile(m, t, start, count, to, sums, add);
+    });
+  };
+  parallel(pieces, body);
+}
+
 // A row as bfloat16, and what that leaves of it: nothing of bfloat16, and of a half (11 bits) what
 // bfloat16 (8 bits) holds exactly.
 template <class In>
@@ -190,24 +211,12 @@ static void pair_product(const Matrix& m, const uint16_t* x, int start, int coun
     if (groups) add_group_sums(m, piece, sums_of_groups.data() + i / piece_count * groups);
   }
   PairRows rows{arranged.data(), sums_of_groups.data(), width, groups, count, piece_count};
-  int tiles = to.tiles(), runs = count <= kFew ? 2 : 16, pieces = std::min(tiles, runs * threads());
-  auto body = [&](int ticket) {
-    int piece = in_runs(ticket, pieces, runs);
-    thread_local Room<float> room;
-    size_t before = group_room(m) + kMostDecoded * decoded_floats(m);
-    size_t needed = before + static_cast<size_t>(count) * kTile;
-    if (room.size() < needed) room.resize(needed);
-    float* sums = room.data() + before;
-    int from = static_cast<int>(static_cast<int64_t>(tiles) * piece / pieces);
-    int end = static_cast<int>(static_cast<int64_t>(tiles) * (piece + 1) / pieces);
-    with_pair_form(m, [&](auto form) {
-      using F = decltype(form);
-      auto* tile = count > kFew ? several_tile<F> : piece_count == 1 ? few_tile<F, 1> : few_tile<F, 2>;
-      auto add = [&](uint32_t first, int height) { tile(m, first, height, rows, room.data(), sums); };
-      for (int t = from; t < end; t++) write_tile(m, t, start, count, to, sums, add);
-    });
-  };
-  parallel(pieces, body);
+  size_t needed = group_room(m) + kMostDecoded * decoded_floats(m);
+  in_tiles(m, start, count, to, needed, [&](auto form, uint32_t first, int height, float* room, float* sums) {
+    using F = decltype(form);
+    auto* tile = count > kFew ? several_tile<F> : piece_count == 1 ? few_tile<F, 1> : few_tile<F, 2>;
+    tile(m, first, height, rows, room, sums);
+  });
 }
 
 // Runs of ordinary rows by pairs, the others one by one in floats.

@@ -13,6 +13,19 @@ struct Unit {
   const uint8_t *scales, *offsets;  // and the end of the next tile's lines of groups, or null
 };
 
+// The unit that begins with the row `at` of a tile. `asks` where its lines have not been asked for yet.
+template <class F>
+static inline Unit unit_at(const Matrix& m, uint32_t first, int at, int height, bool asks) {
+  const size_t span = height * static_cast<size_t>(m.row_bytes), ahead = (kPairsAhead + span - 1) / span * span;
+  const uint8_t* here = tile_row(m, first, at);
+  Unit unit{here, asks ? here + ahead : here, nullptr, nullptr};
+  if (!asks || at > 0 || !F::kCodes || F::kByRow || !has_plain_groups(m)) return unit;
+  const size_t next = (static_cast<size_t>(first) + 2 * kTile - 1) * sizeof(uint16_t);
+  unit.scales = reinterpret_cast<const uint8_t*>(m.scales) + next;
+  if (m.offset_kind == kLikeScales) unit.offsets = reinterpret_cast<const uint8_t*>(m.offsets) + next;
+  return unit;
+}
+
 // Adds a block of `kRows` rows of weights times as much of `kCount` rows of numbers, to [kCount][kRows].
 template <class F, bool kWhole, int kPieces, int kRows, int kCount>
 static inline void add_block(const Matrix& m, const Unit& unit, int block, const float* scales, const Groups& groups,
@@ -70,18 +83,12 @@ template <class F, int kPieces>
 static void few_tile(const Matrix& m, uint32_t first, int count, const PairRows& rows, float* room, float* out) {
   Groups groups = unpack_pair_groups(m, first, count, room);
   __m512i levels = levels_of_pairs<F>(m);
-  const size_t next = (static_cast<size_t>(first) + 2 * kTile - 1) * sizeof(uint16_t);
-  bool has_lines = F::kCodes && !F::kByRow && has_plain_groups(m);
   for (int i = 0, together; i < rows.count; i += together) {
     together = rows.count - i >= 4 ? 4 : rows.count - i >= 2 ? 2 : 1;
     PairRows x{rows.x + i * kPieces * rows.width, nullptr, rows.width, 0, together, kPieces};
     const int height = 16 / together;
-    const size_t span = height * static_cast<size_t>(m.row_bytes), ahead = (kPairsAhead + span - 1) / span * span;
     for (int at = 0; at < count;) {
-      const uint8_t* here = tile_row(m, first, at);
-      Unit unit{here, i == 0 ? here + ahead : here, nullptr, nullptr};
-      if (has_lines && at == 0 && i == 0) unit.scales = reinterpret_cast<const uint8_t*>(m.scales) + next;
-      if (unit.scales && m.offset_kind == kLikeScales) unit.offsets = reinterpret_cast<const uint8_t*>(m.offsets) + next;
+      Unit unit = unit_at<F>(m, first, at, height, i == 0);
       const float* scales = groups.scales + static_cast<size_t>(at) * groups.row_step;
       float* to = out + i * kTile + at;
       bool is_whole = at + height <= count;
