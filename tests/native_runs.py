@@ -17,7 +17,7 @@ from masu.runtime.backends.native import library
 
 NATIVE, PLAIN = shared_backend("native"), shared_backend("numpy")
 FLOAT32, BFLOAT16, FLOAT16 = (np.dtype(t) for t in (np.float32, ml_dtypes.bfloat16, np.float16))
-SETS = ("portable", "neon", "avx2", "avx512")
+SETS = library.INSTRUCTION_SETS
 UNIT = 2.0**-24
 CLASSES = (np.isnan, np.isposinf, np.isneginf)
 

@@ -13,7 +13,7 @@ from masu.specs.text.tokenizer_file import read_tokenizer
 MAX_TOKENIZER = 256 * 2**20
 """Bytes of tokenizer.json; about eight times the largest in use."""
 LARGE = 2**20
-"""Bytes of tokenizer.json from which reading it leaves much freed memory: six times its size."""
+"""Bytes of tokenizer.json from which reading it leaves much freed memory."""
 
 
 class PackageTokenizer:
